@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_REFERENCE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+REFERENCE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class TrtdiagError(Exception):
@@ -29,7 +29,7 @@ class TrtdiagError(Exception):
     exit_code = 4
 
     def __init__(self, message: str, *, because: str, fix: str, reference: str) -> None:
-        if not _REFERENCE.fullmatch(reference):
+        if not REFERENCE.fullmatch(reference):
             raise ValueError(f"error reference {reference!r} is not kebab-case")
         super().__init__(message)
         self.message = message

@@ -215,6 +215,8 @@ class CompileOptions:
         )
 
 
+MIB = 2**20
+"""Bytes in one of the options' MiB."""
 _MOST_MIB = 2**43 - 1
 """So many are below 2**63 bytes, the limit of a size in TensorRT's API."""
 _OF_TYPE: Mapping[str, Check] = {

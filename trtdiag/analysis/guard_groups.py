@@ -16,7 +16,7 @@ from trtdiag.symbolic.proof import Proof
 from trtdiag.wording import amount, shortened, values_text
 
 _UNBACKED = re.compile(r"z?u[0-9]+")
-_ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
+ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
 _MOST_SHOWN = 6
 # The function of torch, the innermost frame of the guard's stack -> which torch asks there, and its source.
 _NEEDLESS = {
@@ -61,7 +61,7 @@ class GuardGroup:
     @property
     def branch(self) -> bool:
         """Whether a Python condition with two sides caused it; an assertion has one."""
-        asserted = self.frame is not None and _ASSERTION.match(self.frame.code)
+        asserted = self.frame is not None and ASSERTION.match(self.frame.code)
         return not asserted and any(c.origin.branch for c in self.constraints)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+from trtdiag.engine.manifest_text import SHA256
 from trtdiag.errors import ArtifactError
 from trtdiag.files.typed_json import TypedJson
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
@@ -17,7 +17,6 @@ MEMBER = "trtdiag.json"
 NETWORK_MEMBER = "trtdiag_network_{}.base64"
 """The network of each engine, by its place in the order of execution; extra files can only hold text."""
 SCHEMA = "trtdiag-artifact/1"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class EngineEntry:
 
     def __post_init__(self) -> None:
         for digest in (self.sha256, self.network_sha256):
-            if digest is not None and not _SHA256.fullmatch(digest):
+            if digest is not None and not SHA256.fullmatch(digest):
                 raise ValueError(f"{digest!r} is no sha256")
 
 

@@ -13,11 +13,10 @@ from trtdiag.benchmark.facts import AS_EXPORTED
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
 from trtdiag.graph.pytree import flattened, rebuilt
-from trtdiag.options import Precision
+from trtdiag.lower.precision.apply import DTYPES
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.wording import dtype_text
 
-_DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
 _Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -53,7 +52,7 @@ def way_of(
 def _in_half(original: Original) -> tuple[Callable[..., Any], str, torch.dtype | None]:
     """A function like the original, what it computes in, and the dtype that its float32 arguments are to have."""
     module = original.module
-    dtype = _DTYPES.get(original.precision)
+    dtype = DTYPES.get(original.precision)
     if dtype is None:
         return module, AS_EXPORTED, None
     try:

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trtdiag.report.comparison import OURS
 from trtdiag.wording import told_name
 
-OURS = "trtdiag"
-"""The name of the compiled program among the ways."""
 AS_EXPORTED = "as exported"
 """What a way computes in that changes no dtypes."""
 MOST_TOLD = 4

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from trtdiag.benchmark.clock import Call
-from trtdiag.benchmark.facts import OURS
 from trtdiag.benchmark.original import Original
 from trtdiag.errors import UserError
+from trtdiag.report.comparison import OURS
 from trtdiag.runtime.compiled import CompiledProgram
 
 # A way is a module with a function ``prepare``; adding one is adding that module and its line here.

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from trtdiag.cli.value_checks import MOST_COUNT
 from trtdiag.errors import UserError
 from trtdiag.files.regular import is_there, read_whole, reason
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
@@ -31,14 +32,13 @@ _FIELDS = {
 _KEYS: Mapping[str, type] = {key: _OF_TYPE.get(_FIELDS.get(key.replace("-", "_"), ""), str) for key in _NAMES.split()}
 """The keys with their types in the file: those of the options' fields, and a string for all else."""
 _MOST_BYTES = 1 << 20
-_MOST_NUMBER = (1 << 31) - 1
 _SHOWN_CHARS = 80
 # Read from where the file is, whatever folder the command runs in.
 _PLACES = ("engine-cache", "timing-cache")
 _WANTED: Mapping[type, str] = {
     str: "a string",
     list: "a list of strings",
-    int: f"a number from 0 to {_MOST_NUMBER:,}",
+    int: f"a number from 0 to {MOST_COUNT:,}",
     bool: "true or false",
 }
 
@@ -162,5 +162,5 @@ def _is_a(value: Any, kind: type) -> bool:
         return isinstance(value, list) and all(isinstance(item, str) for item in value)
     if kind is int:
         # To Python true is a number, to the reader of the file it is none.
-        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_NUMBER
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
     return isinstance(value, kind)

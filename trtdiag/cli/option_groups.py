@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from trtdiag.cli.config import refuse_other
-from trtdiag.cli.value_checks import CheckedCommand, Place, listed
+from trtdiag.cli.value_checks import CheckedCommand, F, Place, listed
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 Options = Mapping[str, Mapping[str, Any]]
 """What ``click.option`` takes, by the parameter that the option is named after."""
 Groups = Sequence[tuple[str, Sequence[str]]]
@@ -48,10 +47,10 @@ def one_of(names: Sequence[str], words: str, **how: str) -> Mapping[str, Any]:
     return {"type": click.Choice(names), "help": words, **how}
 
 
-def with_options(options: Options) -> Callable[[_F], _F]:
+def with_options(options: Options) -> Callable[[F], F]:
     """What adds options to a command, which gets them as arguments of their names."""
 
-    def added(command: _F) -> _F:
+    def added(command: F) -> F:
         for name, how in reversed(list(options.items())):
             command = click.option(f"--{name.replace('_', '-')}", name, **how)(command)
         return command

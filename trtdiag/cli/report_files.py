@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trtdiag.cli.option_groups import Options, flag, path, several
 from trtdiag.cli.streams import standard_output
-from trtdiag.cli.value_checks import OutputFile, listed
+from trtdiag.cli.value_checks import F, OutputFile, listed
 from trtdiag.files.destination import is_written_through, open_descriptor
+from trtdiag.files.same import STREAM
 from trtdiag.report.format_names import SUFFIXES, format_of, format_unknown
 from trtdiag.report.save import write_atomically
 
 if TYPE_CHECKING:
     from trtdiag.report.formats import Saveable
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-STDOUT = "-"
 
 
 def _written(words: str) -> dict[str, Any]:
@@ -38,7 +36,7 @@ REPORT_OPTIONS: Options = {
 }
 
 
-def json_option(words: str) -> Callable[[_F], _F]:
+def json_option(words: str) -> Callable[[F], F]:
     """``--json`` alone, as the argument ``json_path``."""
     return click.option("--json", "json_path", **_written(words))
 
@@ -47,7 +45,7 @@ printed_json_option = click.option(
     "--json",
     "json_path",
     is_flag=False,
-    flag_value=STDOUT,
+    flag_value=STREAM,
     **{**_written("Give it as JSON: in a file, or on standard output."), "metavar": "[PATH]"},
 )
 """Of commands that print a list, which they print as JSON where no file is named."""
@@ -70,7 +68,7 @@ class ReportFiles:
     @property
     def to_stdout(self) -> bool:
         """Whether standard output belongs to a report."""
-        return any(place == STDOUT for _, place, _ in self.places)
+        return any(place == STREAM for _, place, _ in self.places)
 
     def write(self, report: Saveable) -> list[str]:
         """Write all of them, and open the page where that was asked for; gives the places.
@@ -83,13 +81,13 @@ class ReportFiles:
         if self.opens:
             from trtdiag.report.formats import open_page  # torch takes seconds: --help should not wait for it
 
-            page = next((place for name, place, _ in self.places if name == "html" and place != STDOUT), None)
+            page = next((place for name, place, _ in self.places if name == "html" and place != STREAM), None)
             report.show() if page is None else open_page(Path(page))
         return [place for _, place, _ in self.places]
 
 
 def _put(place: str, text: str, what: str) -> None:
-    if place == STDOUT:
+    if place == STREAM:
         standard_output().write_utf8(text)
     else:
         write_atomically(Path(place), text, what=what)
@@ -104,7 +102,7 @@ def write_json(files: ReportFiles, text: str, what: str) -> list[Path]:
     """Write the text of ``what`` to where ``--json`` says; gives the files."""
     for _, place, _ in files.places:
         _put(place, text, what)
-    return [Path(place) for _, place, _ in files.places if place != STDOUT]
+    return [Path(place) for _, place, _ in files.places if place != STREAM]
 
 
 def asked_files(
@@ -150,4 +148,4 @@ def asked_files(
 
 def _place(text: str) -> str:
     """A place to write to; ``/dev/stdout`` is what ``-`` is."""
-    return STDOUT if open_descriptor(text) == 1 else text
+    return STREAM if open_descriptor(text) == 1 else text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar
 
 import click
 
@@ -13,10 +12,9 @@ from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.progress import LOADING
 from trtdiag.cli.streams import prints_on_standard_error
 from trtdiag.cli.supervised_process import Guard
-from trtdiag.cli.value_checks import seconds_option, working_folder
+from trtdiag.cli.value_checks import F, seconds_option, working_folder
 from trtdiag.frontend.user_code import imported
 
-_F = TypeVar("_F", bound=Callable[..., Any])
 _LIMIT_S = 1800.0
 """A convention: a model of tens of gigabytes is downloaded and loaded in that time, and CI ends at all."""
 
@@ -41,7 +39,7 @@ _limit_option = seconds_option(
 )
 
 
-def users_options(command: _F) -> _F:
+def users_options(command: F) -> F:
     """Add the options to a command; it gets ``imports``, for ``import_modules``."""
     return _import_option(_limit_option(command))
 

@@ -14,7 +14,7 @@ import click
 from trtdiag.cli.renamed_options import tell_new_names, with_new_names
 from trtdiag.errors import UserError
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., Any])
 _LONGEST_NAME = 255
 """Bytes.  Source: NAME_MAX of Linux, macOS and Windows; a file system may take fewer, and says so itself."""
 
@@ -70,7 +70,7 @@ class Seconds(click.FloatRange):
         return number
 
 
-def seconds_option(*names: str, default: float, words: str, least: float = 1, **how: Any) -> Callable[[_F], _F]:
+def seconds_option(*names: str, default: float, words: str, least: float = 1, **how: Any) -> Callable[[F], F]:
     """An option that is a time: ``least`` seconds and more, or more than none where that is 0."""
     kind = Seconds(min=least, min_open=least == 0)
     return click.option(*names, type=kind, default=default, show_default=True, metavar="SECONDS", help=words, **how)

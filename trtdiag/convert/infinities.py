@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import torch
-
+from trtdiag.dtypes.plan_doubles import FLOAT32_MAX
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.constant import Constant
@@ -25,7 +24,6 @@ from trtdiag.symbolic import Num
 if TYPE_CHECKING:
     from trtdiag.convert.writer import Writer
 
-_GREATEST = torch.finfo(torch.float32).max
 _MOST_LAYERS = 4
 """Own choice: a number gets its dims and is repeated; more layers do something else."""
 _MIRRORED = {Op.EQUAL: Op.EQUAL, Op.LESS: Op.GREATER, Op.GREATER: Op.LESS}
@@ -57,7 +55,7 @@ def compared(write: Writer, op: Op, left: Value, right: Value) -> Value | None:
         left, op = right, _MIRRORED[op]
     if bound is None:
         return None
-    greatest = write.scalar(_GREATEST if bound > 0 else -_GREATEST, left)
+    greatest = write.scalar(FLOAT32_MAX if bound > 0 else -FLOAT32_MAX, left)
     beyond, within = (Op.GREATER, Op.LESS) if bound > 0 else (Op.LESS, Op.GREATER)
     if op is Op.EQUAL:
         return write.add(ElementWise(beyond), left, greatest)

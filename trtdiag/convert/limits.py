@@ -13,8 +13,8 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import named_arguments, operator_of, target_name
 from trtdiag.network.facts import product
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
-from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import BoundsCache
 
 # What switches the randomness of an op off, by the name of the argument: torch tags the op, not the call.

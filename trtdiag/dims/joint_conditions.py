@@ -18,10 +18,9 @@ from trtdiag.symbolic import (
     is_condition,
     is_total,
 )
+from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.expr import Condition, Expr, Sym
 from trtdiag.symbolic.grid import Grid
-
-Axis = npt.NDArray[np.int64]
 
 MOST_POINTS = 1 << 22
 """Points tried at most: four million take about a second for a guard of ten operations."""
@@ -43,7 +42,7 @@ def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None
     nearest to it in that order.
     """
     names = sorted(sets)
-    axes: list[Axis] = []
+    axes: list[IntArray] = []
     total = 1
     for name in names:
         count = sets[name].count
@@ -65,7 +64,7 @@ def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None
     return Within(total, _point(flat, at), None if near is None else _point(flat, near))
 
 
-def _first_of_each_kind(condition: Condition, name: str, values: Axis) -> npt.NDArray[np.intp]:
+def _first_of_each_kind(condition: Condition, name: str, values: IntArray) -> npt.NDArray[np.intp]:
     """Indices of the values that the condition can tell apart, the first of each kind, in order.
 
     ``(h - 1)//4 * w >= 2`` sees one h in four only: where every part that mentions a symbol alone has the same value,
@@ -91,5 +90,5 @@ def _alone(node: Expr | Condition, name: str) -> set[Expr]:
     return set().union(*(_alone(child, name) for child in children(node)))
 
 
-def _point(flat: Mapping[str, Axis], at: int) -> dict[str, int]:
+def _point(flat: Mapping[str, IntArray], at: int) -> dict[str, int]:
     return {name: int(values[at]) for name, values in flat.items()}

@@ -17,7 +17,7 @@ from trtdiag.graph.values import leaves
 
 _FIX = "pass truncate_double=True to compute it in float32, or call .float() on it in the model"
 _CREATING = frozenset({"full", "scalar_tensor", "zeros", "ones", "lift_fresh_copy"})
-_FLOAT32_MAX = torch.finfo(torch.float32).max
+FLOAT32_MAX = torch.finfo(torch.float32).max
 _TOO_LARGE = Planned(
     None, "with values that float32 cannot hold", "double-precision", "keep its values below 3.4e38 in the model"
 )
@@ -51,7 +51,7 @@ class Doubles:
         op = operator_of(node)
         for argument in () if op is None else value_arguments(op):
             given = given_to(node, argument)
-            if isinstance(given, (int, float)) and math.isfinite(given) and abs(given) > _FLOAT32_MAX:
+            if isinstance(given, (int, float)) and math.isfinite(given) and abs(given) > FLOAT32_MAX:
                 return _TOO_LARGE.limit(f"its argument {argument.name}={given}", torch.float64)
         return None
 
@@ -80,4 +80,4 @@ def _beyond_float32(constant: torch.Tensor) -> bool:
     if constant.is_meta or type(constant).__name__ == "FakeTensor" or constant.numel() == 0:
         return False
     sizes = constant.detach().abs()
-    return bool(((sizes > _FLOAT32_MAX) & sizes.isfinite()).any())
+    return bool(((sizes > FLOAT32_MAX) & sizes.isfinite()).any())

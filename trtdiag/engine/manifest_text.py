@@ -19,7 +19,7 @@ from trtdiag.symbolic import Condition, Expr, ExpressionError, Range, parse_cond
 SCHEMA = "trtdiag-engine/1"
 _DEVICES = frozenset({"cpu", "cuda", "meta"})
 """Types of devices; on the last, tensors have no elements."""
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 _FORMS = TypedJson(
@@ -75,7 +75,7 @@ def _read(document: Any) -> Manifest:
     if manifest.device not in _DEVICES:
         raise JsonTypeError(f"{manifest.device[:60]!r} is no type of device that engines run on")
     for digest in (manifest.network_hash, manifest.engine_sha256):
-        if not _SHA256.fullmatch(digest):
+        if not SHA256.fullmatch(digest):
             raise JsonTypeError(f"{digest!r} is no sha256")
     for port in manifest.inputs:
         if len(port.profile) != (1 if port.is_size else len(port.dims)):

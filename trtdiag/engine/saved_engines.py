@@ -24,6 +24,7 @@ from typing import Any
 from trtdiag.errors import UserError
 from trtdiag.files.atomic_write import write_entry
 from trtdiag.files.regular import open_regular
+from trtdiag.options import MIB
 
 _LOGGER = logging.getLogger("trtdiag.engine_cache")
 _MAGIC = b"trtdiag saved engine 1\n"
@@ -33,7 +34,6 @@ _OURS = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}")
 _LENGTH_BYTES = 8
 _MOST_HEAD_BYTES = 2**20
 """Own choice: what is said of an engine takes a few KiB; more is a damaged length."""
-_MIB = 2**20
 _BUILT_HERE: set[str] = set()
 
 
@@ -70,7 +70,7 @@ class SavedEngines:
                 fix="name a folder in which you may write, or compile without an engine cache",
                 reference="engine-cache-folder",
             )
-        return cls(path, limit_mib * _MIB)
+        return cls(path, limit_mib * MIB)
 
     def find(self, about: str) -> tuple[bytearray, tuple[str, ...]] | None:
         """The engine of which this can be said, with its notes, and from now on the one that was used last.
@@ -104,7 +104,7 @@ class SavedEngines:
         whole = len(_MAGIC) + _LENGTH_BYTES + len(head) + len(blob)
         if whole > self.limit_bytes:
             _LOGGER.warning(
-                "an engine of %d MiB is not kept: the limit is %d MiB", whole // _MIB, self.limit_bytes // _MIB
+                "an engine of %d MiB is not kept: the limit is %d MiB", whole // MIB, self.limit_bytes // MIB
             )
             return False
         try:
@@ -176,7 +176,7 @@ def _head(file: BufferedReader, about: str, most_bytes: int) -> dict[str, Any] |
 def _engine(file: BufferedReader, said: dict[str, Any]) -> bytearray | None:
     """What follows the head, where it is the engine that the head names."""
     start, digest = file.tell(), hashlib.sha256()
-    while part := file.read(_MIB):  # memory is taken only for what is an engine
+    while part := file.read(MIB):  # memory is taken only for what is an engine
         digest.update(part)
     if digest.hexdigest() != said.get("sha256"):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
@@ -14,9 +13,7 @@ from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import DataCheck
 from trtdiag.fixdims.time_budget import Allowance
 from trtdiag.frontend.data_dependent.torch_checks import needed_checks
-from trtdiag.frontend.factory import Recipe
-
-Progress = Callable[[str], None]
+from trtdiag.frontend.factory import Progress, Recipe
 
 
 @dataclass

@@ -19,13 +19,13 @@ from trtdiag.fixdims.child_process import run_in_child
 from trtdiag.fixdims.error_text.from_text import fix_text
 from trtdiag.fixdims.export_loop import Search
 from trtdiag.fixdims.export_result import Tried, read_program
-from trtdiag.fixdims.exporter import Exporter, Progress
+from trtdiag.fixdims.exporter import Exporter
 from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.time_budget import DEFAULT_SOLVE_S, Allowance
-from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.factory import Progress, Recipe
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.reexport import program_recipe

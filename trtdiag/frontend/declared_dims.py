@@ -14,10 +14,8 @@ from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic.expr import Expr
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.ranges import INT64_MAX, Range
 from trtdiag.wording import shown
-
-_INT64_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ def read_dim(entry: Any) -> Declared:
         return Declared(shown(entry), None, None, dynamic=False)
     name = str(entry.__name__)
     low, high = int(getattr(entry, "min", 0)), getattr(entry, "max", None)
-    top = None if high is None or not isinstance(high, int) or high >= _INT64_MAX - 1 else int(high)
+    top = None if high is None or not isinstance(high, int) or high >= INT64_MAX - 1 else int(high)
     root = getattr(entry, "root", None)
     if root is None:
         return Declared(name, name, Range(low, top), dynamic=True)

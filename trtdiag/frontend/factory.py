@@ -23,7 +23,7 @@ from trtdiag.frontend.user_code import imported, users_code
 from trtdiag.wording import shown
 
 Progress = Callable[[str], None]
-_SPEC = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on
+SPEC_MODULE = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _wrong_result(what: str, because: str, fix: str) -> CaptureError:
 def _may_be_shapes(spec: Any) -> bool:
     """Whether torch reads such an object as ``dynamic_shapes``: a container, or a collection that makes one."""
     made = callable(getattr(spec, "dynamic_shapes", None)) and not isinstance(spec, type)
-    return spec is None or isinstance(spec, (Mapping, list, tuple)) or made or type(spec).__module__ == _SPEC
+    return spec is None or isinstance(spec, (Mapping, list, tuple)) or made or type(spec).__module__ == SPEC_MODULE
 
 
 def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Exported:

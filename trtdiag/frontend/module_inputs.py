@@ -24,6 +24,7 @@ from trtdiag.frontend.failed_export import failed_env
 from trtdiag.frontend.input import Input
 from trtdiag.frontend.input_tree import Node, nested_inputs
 from trtdiag.frontend.program import InputTensor
+from trtdiag.frontend.sized_inputs import SEED
 from trtdiag.frontend.torch_private import replacements, symbol_sources
 from trtdiag.grouping import grouped
 from trtdiag.wording import shown
@@ -31,7 +32,6 @@ from trtdiag.wording import shown
 Inputs = Sequence[Any] | Mapping[str, Any]
 """Each an ``Input``, a tensor (an example with fixed sizes), a plain value, or a list, tuple or dict of those."""
 
-_SEED = 20240229
 _LEAST_EXAMPLE = 2
 """torch.export takes sizes 0 and 1 of an example for constants."""
 
@@ -163,7 +163,7 @@ def module_inputs(module: Any, inputs: Any, beside: Sequence[Any] = ()) -> Modul
         )
     args, kwargs = _called_with(module, inputs)
     device = next((each.device for each in chain(module.parameters(), module.buffers())), torch.device("cpu"))
-    generator = torch.Generator().manual_seed(_SEED)
+    generator = torch.Generator().manual_seed(SEED)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     # Tensors without content, for their places among the inputs.
     plain = [torch.empty(each.opt, device="meta") if isinstance(each, Input) else each for each in leaves]

@@ -11,12 +11,11 @@ from torch.export import Dim
 
 from trtdiag.errors import DimsError
 from trtdiag.frontend.dim_names import free_name
-from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.factory import SPEC_MODULE, Recipe
 from trtdiag.frontend.input_tree import KEYWORDS, REST, Node, nested_inputs
 from trtdiag.symbolic import ExpressionError, expr_from_sympy
 from trtdiag.symbolic.build import affine
 
-_HOME = "torch.fx.experimental.dynamic_spec"
 _BELOW = {"DictSpec": "_entries", "SeqSpec": "_entries", "ObjectSpec": "_fields"}
 
 
@@ -63,7 +62,7 @@ def with_plain_shapes(recipe: Recipe) -> Recipe:
 
 def _kind(value: Any) -> str:
     """The name of a class of torch's specifications; empty for anything else, and in torch that has none."""
-    return next((base.__name__ for base in type(value).__mro__ if base.__module__ == _HOME), "")
+    return next((base.__name__ for base in type(value).__mro__ if base.__module__ == SPEC_MODULE), "")
 
 
 class _Reader:

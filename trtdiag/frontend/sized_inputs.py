@@ -9,12 +9,11 @@ from typing import Any
 import torch
 
 from trtdiag.frontend.program import InputTensor
+from trtdiag.graph.operators import INTEGERS
 from trtdiag.symbolic import evaluate
 
 SEED = 20240229
 """So that two runs compare the same values."""
-
-_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 
 
 class InputMaker:
@@ -116,7 +115,7 @@ def repeated(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 def _step(values: torch.Tensor, dim: int) -> int | None:
     """By how much integers count up or down along a dim, the same everywhere; ``None`` where they do not."""
-    if values.dtype not in _INTEGERS or values.shape[dim] < 3:
+    if values.dtype not in INTEGERS or values.shape[dim] < 3:
         return None
     steps = values.diff(dim=dim)
     step = int(steps.reshape(-1)[0])
@@ -144,7 +143,7 @@ def _inside(made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[i
         example: The input in the example.
         resized: Of every dim of every input its size in the example and at the point.
     """
-    if example.dtype not in _INTEGERS or not example.numel() or int(example.min()) < 0:
+    if example.dtype not in INTEGERS or not example.numel() or int(example.min()) < 0:
         return made
     largest = int(example.max())
     bound = min((size for before, size in resized if before > largest), default=0)

@@ -16,9 +16,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.graph.source import NO_STACK, OWN, Frame, Stack
-from trtdiag.symbolic.ranges import Range
-
-_INT64_MAX = 2**63 - 1
+from trtdiag.symbolic.ranges import INT64_MAX, Range
 
 
 def shape_env_of(graph_module: GraphModule) -> ShapeEnv | None:
@@ -76,7 +74,7 @@ def replacements(env: ShapeEnv) -> dict[str, Any]:
 def value_range(vr: Any) -> Range:
     """Torch's ValueRanges as a Range; infinities and int64's maximum are open ends."""
     low, high = _end(vr.lower), _end(vr.upper)
-    return Range(low, None if high is not None and high >= _INT64_MAX - 1 else high)
+    return Range(low, None if high is not None and high >= INT64_MAX - 1 else high)
 
 
 def _end(value: Any) -> int | None:
@@ -84,7 +82,7 @@ def _end(value: Any) -> int | None:
         number = int(value)
     except (TypeError, ValueError, OverflowError, AttributeError):  # int_oo, oo: no integer
         return None
-    return None if abs(number) > _INT64_MAX else number
+    return None if abs(number) > INT64_MAX else number
 
 
 def plain_ranges(constraints: Mapping[Any, Any]) -> dict[str, Range]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-_CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+from trtdiag.errors import REFERENCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Limit:
     fix: str = ""
 
     def __post_init__(self) -> None:
-        if not _CODE.fullmatch(self.code):
+        if not REFERENCE.fullmatch(self.code):
             raise ValueError(f"limit code {self.code!r} is not kebab-case")
 
 

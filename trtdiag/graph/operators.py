@@ -11,6 +11,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
+ATEN = torch.ops.aten
 OF_SIZES = frozenset({"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "aten::sym_storage_offset"})
 """Ops that read nothing of a tensor but its sizes and how it lies in memory, by ``schema_name``."""
 INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})

@@ -14,13 +14,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trtdiag.graph.operators import target_name
+from trtdiag.graph.operators import CAST, target_name
 from trtdiag.lower.local_trace import as_template
 from trtdiag.lower.nested_calls import ENTERS, LEAVES, Modes, modes_of_nodes
 from trtdiag.lower.template import Keys, Template, UntraceableError, filled, stand_in
 from trtdiag.lower.tracing_conditions import asking
-
-_CAST = torch.ops.aten._to_copy.default
 
 
 class Autocast:
@@ -122,7 +120,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
         out = func(*args, **(kwargs or {}))
         if func.namespace == "aten":  # the others ask for devices and sizes
             self.seen.append((func, _dtypes(out)))
-            self.sources.append(self._positions.get(id(args[0])) if func is _CAST else None)
+            self.sources.append(self._positions.get(id(args[0])) if func is CAST else None)
         return out
 
 

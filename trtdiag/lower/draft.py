@@ -26,7 +26,7 @@ Keep = Callable[[OpOverload], bool]
 
 # What describes a node's own value rather than where it comes from.
 _NONE: Mapping[str, Any] = {}
-_OF_THE_VALUE = ("val", "tensor_meta", "unbacked_bindings")
+OF_THE_VALUE = ("val", "tensor_meta", "unbacked_bindings")
 
 
 @dataclass
@@ -91,7 +91,7 @@ def insert_call(
     Without a name it has that of ``like`` with the suffix.
     """
     node = graph.create_node("call_function", target, args, dict(kwargs), name=name or f"{like.name}__{suffix}")
-    node.meta = {key: value for key, value in like.meta.items() if key not in _OF_THE_VALUE}
+    node.meta = {key: value for key, value in like.meta.items() if key not in OF_THE_VALUE}
     node.meta["val"] = val
     return node
 

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.decomposable import Decomposition, decomposition_of, traces_whole
+from trtdiag.lower.draft import Keep
 from trtdiag.lower.functionalise import functionalised_graph
 from trtdiag.lower.template import (
     Keys,
@@ -33,8 +34,6 @@ from trtdiag.lower.template import (
 )
 from trtdiag.lower.tracing_conditions import Proofs, asking
 from trtdiag.wording import first_line
-
-Keep = Callable[[OpOverload], bool]
 
 _DISAGREES = "its decomposition gives another dtype or other sizes than the program recorded"
 

@@ -8,23 +8,22 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.operators import ATEN
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.tracing_conditions import asking
-
-_ATEN = torch.ops.aten
 
 
 def write_running_statistics(draft: Draft) -> None:
     """Replace each such batch norm by its functional form and two writes that everyone can see."""
     for node in list(draft.graph.nodes):
-        if node.target is _ATEN.batch_norm.default and node.args[5] and node.args[3] is not None:
+        if node.target is ATEN.batch_norm.default and node.args[5] and node.args[3] is not None:
             _replace(draft, node)
 
 
 def _replace(draft: Draft, node: Node) -> None:
     # The last argument of batch_norm chooses cuDNN, which the functional form does not have.
     args = node.args[:8]
-    target = _ATEN._native_batch_norm_legit_functional.default
+    target = ATEN._native_batch_norm_legit_functional.default
     vals = torch.fx.map_arg(args, lambda source: source.meta["val"])
     with torch.no_grad(), draft.mode, asking(draft.mode.shape_env):
         made: tuple[Any, ...] = target(*vals)
@@ -40,6 +39,6 @@ def _replace(draft: Draft, node: Node) -> None:
             buffer = args[index]
             assert isinstance(buffer, Node)
             write, name = (buffer, part(index)), f"{buffer.name}__write"
-            insert_call(draft.graph, _ATEN.copy_.default, write, buffer.meta["val"], node, name=name)
+            insert_call(draft.graph, ATEN.copy_.default, write, buffer.meta["val"], node, name=name)
     node.replace_all_uses_with(result)
     draft.graph.erase_node(node)

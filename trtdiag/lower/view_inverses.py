@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch.fx import Graph, Node
 
-from trtdiag.graph.operators import operator_of, short_name
+from trtdiag.graph.operators import ATEN, operator_of, short_name
 from trtdiag.lower.draft import insert_call
 
-_ATEN = torch.ops.aten
 # Views whose memory is all of the base's in the same order: a reshape leads back.
 _REORDER_NOTHING = frozenset(
     {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "contiguous", "view_as", "_unsafe_view"}
@@ -43,14 +41,14 @@ def scattered(graph: Graph, view: Node, base: Node, value: Node, base_val: Any) 
         return value
     if name in _REORDER_NOTHING:
         sizes = sizes_of(graph, base, base_val)
-        return insert_call(graph, _ATEN.reshape.default, (value, sizes), base_val, view, "back")
+        return insert_call(graph, ATEN.reshape.default, (value, sizes), base_val, view, "back")
     if name == "slice":
-        target, args = _ATEN.slice_scatter.default, (base, value, *rest)
+        target, args = ATEN.slice_scatter.default, (base, value, *rest)
     elif name == "select":
-        target, args = _ATEN.select_scatter.default, (base, value, *rest)
+        target, args = ATEN.select_scatter.default, (base, value, *rest)
     elif name == "permute":
         dims = [dim % base_val.dim() for dim in rest[0]]  # type: ignore[union-attr]  # a list of plain axes
-        target, args = _ATEN.permute.default, (value, [dims.index(axis) for axis in range(base_val.dim())])
+        target, args = ATEN.permute.default, (value, [dims.index(axis) for axis in range(base_val.dim())])
     else:  # transpose and t lead back by themselves
         target, args = op, (value, *rest)
     return insert_call(graph, target, args, base_val, view, "back", kwargs)
@@ -61,6 +59,6 @@ def sizes_of(graph: Graph, node: Node, val: Any) -> list[Any]:
     return [
         size
         if isinstance(size, int)
-        else insert_call(graph, _ATEN.sym_size.int, (node, axis), size, node, f"size_{axis}")
+        else insert_call(graph, ATEN.sym_size.int, (node, axis), size, node, f"size_{axis}")
         for axis, size in enumerate(val.shape)
     ]

@@ -23,14 +23,13 @@ from trtdiag.symbolic import (
     sub,
     substitute,
 )
+from trtdiag.symbolic.build import ONE
 from trtdiag.symbolic.conditions import Tree
 from trtdiag.symbolic.expr import Compare, Mul, Pow, Truth
 from trtdiag.symbolic.shared_symbols import related, tied_groups
 
 _LIMIT_S = 1.0
 """Own choice: for z3, where two sizes of several symbols are neither equal by their form nor by trying them."""
-
-ONE = Num(1)
 
 
 class ShapeConstraints:

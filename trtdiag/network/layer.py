@@ -12,7 +12,8 @@ import torch
 
 from trtdiag.network.dtype import DType
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.tensor import Shape, Tensor
+from trtdiag.network.tensor import Tensor
+from trtdiag.shapes.op_call import Shape
 from trtdiag.shapes.shape_constraints import Demand
 from trtdiag.symbolic import Expr, to_text
 

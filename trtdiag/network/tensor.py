@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from trtdiag.network.dtype import DType
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, Num, as_expr, to_text
 
 MOST_VALUES = 64
 """Elements of the largest tensor whose values are followed: a shape tensor has one for each of at most 8 dims."""
-
-Shape = tuple[Expr, ...]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from trtdiag.network.dtype import DType
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.unary import UnaryOperation
-from trtdiag.network.tensor import Shape, Tensor
+from trtdiag.network.tensor import Tensor
+from trtdiag.shapes.op_call import Shape
 
 if TYPE_CHECKING:
     from trtdiag.network.builder import NetworkBuilder

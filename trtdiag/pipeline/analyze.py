@@ -21,6 +21,7 @@ from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
 from trtdiag.frontend.capture import Source, capture
+from trtdiag.frontend.factory import Progress
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.torch_lock import TORCH_TURN
@@ -32,7 +33,7 @@ from trtdiag.option_keywords import AnalyzeKeywords, shows_options
 from trtdiag.option_warnings import OptionWarning, warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, of_kind, with_changes
 from trtdiag.pipeline.plan_engines import plan_engines
-from trtdiag.pipeline.stages import DIAGNOSIS, PLANNING, Clock, Progress
+from trtdiag.pipeline.stages import DIAGNOSIS, PLANNING, Clock
 from trtdiag.report.report import Report
 from trtdiag.shapes.memory import memory_estimate
 from trtdiag.shapes.opt_sizes import EngineSizes

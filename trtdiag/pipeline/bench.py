@@ -11,7 +11,7 @@ import torch
 from trtdiag.arguments import checked, function, optional, path_or, sizes_by_name, whole, words, wrong
 from trtdiag.artifact.load import load
 from trtdiag.benchmark.clock import error_text
-from trtdiag.benchmark.facts import OURS, Benchmark
+from trtdiag.benchmark.facts import Benchmark
 from trtdiag.benchmark.original import ENDS, original
 from trtdiag.benchmark.run import Way, of_program, timed_at
 from trtdiag.benchmark.ways import preparers
@@ -19,6 +19,7 @@ from trtdiag.frontend.capture import Source
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.stages import Clock
 from trtdiag.pipeline.verify import original_of
+from trtdiag.report.comparison import OURS
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import compiled_device
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
+from trtdiag.frontend.factory import Progress
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.build import by_reference
-from trtdiag.pipeline.stages import Progress
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_runs import EngineRuns

@@ -18,6 +18,7 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.capture import Source
+from trtdiag.frontend.factory import Progress
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
@@ -29,7 +30,7 @@ from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.compare import compared, engines_of
 from trtdiag.pipeline.compile_errors import refuse_errors, with_proposal, without_graph
 from trtdiag.pipeline.plan_engines import Stage, convert_segments, planned
-from trtdiag.pipeline.stages import Clock, Progress, turn
+from trtdiag.pipeline.stages import Clock, turn
 from trtdiag.pipeline.state import State
 from trtdiag.report.engine_words import saved_words
 from trtdiag.runtime.compiled import CompiledProgram

@@ -6,12 +6,13 @@ Commands show them before torch is loaded, so nothing here imports it at once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.errors import TrtdiagError
+from trtdiag.frontend.factory import Progress
 
 DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
 PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
@@ -21,8 +22,6 @@ COMPILE = (*ANALYZE, "convert", "build", "assemble", "verify", "profile")
 
 _SIDE_BY_SIDE = ("build", "mend", "profile")
 """Stages that wait for engines: threads are in them at once; those inside take their turn."""
-
-Progress = Callable[[str], None]
 
 
 class Clock:

@@ -9,9 +9,9 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
 from trtdiag.graph.fake_values import FakeValues
+from trtdiag.lower.draft import OF_THE_VALUE
 
 # What describes a node's own value rather than where it comes from.
-_OF_THE_VALUE = ("val", "tensor_meta", "unbacked_bindings")
 
 
 class CompiledDraft:
@@ -73,7 +73,7 @@ class CompiledDraft:
         """
         made = self.graph.create_node("call_function", target, args, kwargs)
         made.name = name if stands else self.free_name(name)
-        made.meta = {key: kept for key, kept in like.meta.items() if key not in _OF_THE_VALUE}
+        made.meta = {key: kept for key, kept in like.meta.items() if key not in OF_THE_VALUE}
         made.meta["val"] = value
         if stands:
             self._made[name] = made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +19,7 @@ from trtdiag.graph.values import leaves
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.sizes_as_shapes import carrier_shape
-
-Fetch = Callable[[str], Any]
+from trtdiag.runtime.torch_sizes import Fetch
 
 
 @dataclass

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from trtdiag.symbolic import Expr, Num, Relation, any_of, compare, maximum, mod, mul
+from trtdiag.symbolic import Expr, Relation, any_of, compare, maximum, mod, mul
+from trtdiag.symbolic.build import ONE
 from trtdiag.symbolic.expr import Condition, Min
 
 Shape = Sequence[Expr]
 
-ONE = Num(1)
 
 SUMMED = "the dim that is summed over"
 

@@ -13,6 +13,7 @@ from trtdiag.graph.operators import INTEGERS, OpOverload
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
 from trtdiag.symbolic import Expr, Num, add, maximum, minimum, mul, neg, sub
+from trtdiag.symbolic.ranges import INT64_MAX
 
 Ends = tuple[Expr, Expr]
 """The least value and the greatest, of a tensor with elements."""
@@ -28,7 +29,6 @@ _KEEP = frozenset({
     "unsqueeze", "view",
 })
 # fmt: on
-_END = (1 << 63) - 1
 
 
 def made_of_sizes(node: Node) -> bool:
@@ -92,7 +92,7 @@ class _Ends:
         if not _known(node) or not isinstance(node.target, OpOverload) or not self._integers(node) or _written(node):
             return None
         call, name = OpCall(node, node.target, self._reader), bare_name(node.target)
-        if name == "slice" and call.given("end") not in (None, _END):
+        if name == "slice" and call.given("end") not in (None, INT64_MAX):
             return None
         return self.given(call.given("self")) if name in _KEEP else _COUNTED[name](self, call)
 

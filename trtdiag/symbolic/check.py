@@ -11,7 +11,7 @@ import numpy as np
 
 from trtdiag.symbolic import smt
 from trtdiag.symbolic.allowed import allowed
-from trtdiag.symbolic.bounds import BoundsCache
+from trtdiag.symbolic.bounds import BoundsCache, Box
 from trtdiag.symbolic.build import sub
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.evaluate import holds
@@ -23,7 +23,6 @@ from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import children, is_integer, is_total, symbols_of
 
-Box = Mapping[str, Range]
 Assignment = Mapping[str, int]
 SAMPLES = 2000
 

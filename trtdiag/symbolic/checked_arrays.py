@@ -19,6 +19,7 @@ from trtdiag.symbolic import ends
 from trtdiag.symbolic.ends import Ends
 
 Array = npt.NDArray[Any]
+IntArray = npt.NDArray[np.int64]
 
 _LOW, _HIGH = -(1 << 63), (1 << 63) - 1
 

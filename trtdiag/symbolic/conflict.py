@@ -11,6 +11,7 @@ import numpy as np
 
 from trtdiag.symbolic import smt
 from trtdiag.symbolic.allowed import Solution, allowed
+from trtdiag.symbolic.bounds import Box
 from trtdiag.symbolic.check import CheckResult, check
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.grid import MOST_TUPLES, Grid, tuple_count
@@ -19,7 +20,6 @@ from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import symbols_of
 from trtdiag.symbolic.valueset import ValueSet
 
-Box = Mapping[str, Range]
 MOST_MASK_BYTES = 1 << 29
 
 

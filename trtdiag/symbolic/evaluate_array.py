@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from trtdiag.symbolic import checked_arrays
 from trtdiag.symbolic.build import Number
@@ -19,10 +18,10 @@ from trtdiag.symbolic.checked_arrays import Array, Ints, ints
 from trtdiag.symbolic.evaluate import MOST_POWER_BITS
 from trtdiag.symbolic.expr import Condition, Expr, Relation
 from trtdiag.symbolic.fold import Fold
+from trtdiag.symbolic.patterns import Mask
 from trtdiag.symbolic.ranges import Range
 
 Arrays = Mapping[str, Any]
-Mask = npt.NDArray[np.bool_]
 _ONE = ints(1)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from trtdiag.symbolic.checked_arrays import Array
 from trtdiag.symbolic.conditions import all_of
-from trtdiag.symbolic.evaluate_array import Mask, all_values, holds_array
+from trtdiag.symbolic.evaluate_array import all_values, holds_array
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.patterns import Mask
 from trtdiag.symbolic.ranges import Range
 
 MOST_TUPLES = 1 << 22

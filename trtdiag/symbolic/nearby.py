@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from trtdiag.symbolic.bounds import Box
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.grid import Grid, tuple_count
 from trtdiag.symbolic.ranges import Range
 
-Box = Mapping[str, Range]
 FEW_TUPLES = 1 << 14
 WINDOW_TUPLES = 1 << 18
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trtdiag.symbolic.patterns import Mask
+
 Vector = npt.NDArray[Any]  # object dtype: Python integers
-Flags = npt.NDArray[np.bool_]
 
 
 class NotApplicableError(Exception):
@@ -38,7 +39,7 @@ class Poly:
 
     coefficients: tuple[Vector, ...]
     scale: int = 1
-    defined: Flags | None = None
+    defined: Mask | None = None
 
     @property
     def degree(self) -> int:
@@ -46,7 +47,7 @@ class Poly:
         return len(self.coefficients) - 1
 
 
-def poly(coefficients: list[Vector], scale: int = 1, defined: Flags | None = None) -> Poly:
+def poly(coefficients: list[Vector], scale: int = 1, defined: Mask | None = None) -> Poly:
     """A polynomial without powers that are zero for all residues.
 
     Raises:
@@ -64,7 +65,7 @@ def constant(value: int, period: int, scale: int = 1) -> Poly:
     return Poly((np.full(period, value, dtype=object),), scale)
 
 
-def both(left: Flags | None, right: Flags | None) -> Flags | None:
+def both(left: Mask | None, right: Mask | None) -> Mask | None:
     """Where both are defined."""
     if left is None or right is None:
         return left if right is None else right
@@ -127,7 +128,7 @@ def at(operand: Poly, point: int) -> Poly:
     return Poly((total,), operand.scale, operand.defined)
 
 
-def choose(flags: Flags, then: Poly, otherwise: Poly) -> Poly:
+def choose(flags: Mask, then: Poly, otherwise: Poly) -> Poly:
     """``then`` for the residues in ``flags``, ``otherwise`` for the rest."""
     shared = gcd(then.scale, otherwise.scale)
     then_factor, other_factor = otherwise.scale // shared, then.scale // shared

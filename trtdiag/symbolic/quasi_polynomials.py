@@ -21,15 +21,8 @@ from trtdiag.symbolic import polynomials as ps
 from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.expr import Ceil, Condition, Expr, Floor, Num, Relation, TrueDiv
 from trtdiag.symbolic.fold import Fold
-from trtdiag.symbolic.polynomials import (
-    EnlargeError,
-    Flags,
-    NotApplicableError,
-    Poly,
-    Vector,
-    divide_constant,
-    long_division,
-)
+from trtdiag.symbolic.patterns import Mask
+from trtdiag.symbolic.polynomials import EnlargeError, NotApplicableError, Poly, Vector, divide_constant, long_division
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.roots import sign_changes
 
@@ -50,7 +43,7 @@ class Piece(Generic[Said]):
 
 
 Pieces = list[Piece[Poly]]  # of an expression
-Regions = list[Piece[Flags]]  # of a condition: for which residues it holds
+Regions = list[Piece[Mask]]  # of a condition: for which residues it holds
 
 
 def expression_pieces(expr: Expr, range_: Range) -> tuple[int, Pieces]:
@@ -147,7 +140,7 @@ class _Algebra(Fold[Pieces, Regions]):
         return self.signs(self.add(left, self.negated(right)), relation)
 
     def where(self, holds: Regions, fails: Regions, then: Pieces, otherwise: Pieces) -> Pieces:
-        def where_decided(flags: Flags, value: Poly) -> Poly:
+        def where_decided(flags: Mask, value: Poly) -> Poly:
             return replace(value, defined=ps.both(value.defined, None if flags.all() else flags))
 
         return _overlaid(where_decided)(self.either(holds, fails), self.pick(holds, then, otherwise))

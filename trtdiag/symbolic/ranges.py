@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+INT64_MAX = 2**63 - 1
+"""The largest size of a tensor; where torch gives it, or one less, as an end of a range, that is open."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

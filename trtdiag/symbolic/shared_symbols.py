@@ -6,12 +6,10 @@ Hand-written: with networkx the two terms of a sum, by far the most frequent que
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
+from trtdiag.grouping import Item
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.tree import free_symbols
-
-Item = TypeVar("Item")
 
 
 def tied_groups(items: Sequence[Item], names_of: Callable[[Item], Iterable[str]]) -> list[list[Item]]:

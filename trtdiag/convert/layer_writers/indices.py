@@ -14,8 +14,8 @@ from trtdiag.network.dtype import INDICES
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.known_values import greater, lesser
 from trtdiag.network.layers.constant import Fill
-from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, Num, Relation, add, as_expr, compare, to_text, where
 
 

@@ -9,8 +9,8 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import NUMBERS, DType
 from trtdiag.network.facts import product
-from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
+from trtdiag.shapes.op_call import Shape
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Num, Sym, sub, to_text
 

@@ -12,8 +12,8 @@ from trtdiag.convert.layer_writers.nonzero import true_places
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, to_text
 
 

@@ -14,8 +14,8 @@ from trtdiag.convert.shape_writer import Size
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.windows import window_count
-from trtdiag.network.tensor import Shape
 from trtdiag.network.value import Value
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, Num, add, floordiv
 
 Pair = tuple[int, ...]

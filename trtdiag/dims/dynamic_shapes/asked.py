@@ -16,10 +16,9 @@ from trtdiag.errors import DimsError
 from trtdiag.frontend.dim_names import free_name
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.input_tree import REST, Node, nested_inputs
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.ranges import INT64_MAX, Range
 from trtdiag.wording import shown
 
-_INT64_MAX = 2**63 - 1
 _INDEXED = re.compile(r"(?P<top>\w+)\[(?P<place>\d+)\](?P<below>.*)", re.DOTALL)
 _NUMBERED = re.compile(r"(?P<top>\w+)_(?P<place>\d+)(?P<below>.*)", re.DOTALL)
 
@@ -138,7 +137,7 @@ class DimReader:
 
     def leaf(self, entry: Any, size: int | None) -> Leaf:
         """One entry as a leaf; ``size`` is what ``Dim.STATIC`` stands for."""
-        if isinstance(entry, int) and abs(entry) <= _INT64_MAX:
+        if isinstance(entry, int) and abs(entry) <= INT64_MAX:
             return Leaf(LeafKind.STATIC, value=entry)
         kind = hint_kind(entry)
         if kind == "STATIC":
@@ -161,7 +160,7 @@ class DimReader:
 
     def _defined(self, dim: Any) -> str:
         low, high = int(dim.min), dim.max
-        top = int(high) if isinstance(high, int) and high < _INT64_MAX - 1 else None  # else torch's infinity
+        top = int(high) if isinstance(high, int) and high < INT64_MAX - 1 else None  # else torch's infinity
         values = Range(low or None, top)
         name = str(dim.__name__)
         known = self._names.get((name, values))

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.solver.combinations import combined
-from trtdiag.dims.solver.rectangle import Mask, Rectangle, anywhere, around, pair_mask
+from trtdiag.dims.solver.rectangle import Rectangle, anywhere, around, pair_mask
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import volume, words
 from trtdiag.symbolic import Progression, Range, ValueSet
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.patterns import Mask
 from trtdiag.symbolic.progressions import progression
 
 FEW_CELLS = 1 << 12

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +11,10 @@ import numpy.typing as npt
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import PIN
 from trtdiag.symbolic import Range, ValueSet, holds_array
+from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.expr import Condition
-
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Index: TypeAlias = npt.NDArray[np.int64]
+from trtdiag.symbolic.patterns import Mask
 
 MOST_CELLS = 1 << 24
 CHUNK_CELLS = 1 << 19
@@ -70,7 +68,7 @@ def pair_mask(
 
 
 def around(
-    mask: Mask, row: int, column: int, rows: Index | None = None, columns: Index | None = None
+    mask: Mask, row: int, column: int, rows: IntArray | None = None, columns: IntArray | None = None
 ) -> Rectangle | None:
     """The rectangle of true cells around one cell that is worth most; ``None`` where that cell is false.
 
@@ -111,21 +109,21 @@ def worth_of(count: int) -> int:
     return int(count) * (PIN.numerator if count > 1 else PIN.denominator)
 
 
-def _worth(widths: Index, heights: Index, cells: int) -> npt.NDArray[np.float64]:
+def _worth(widths: IntArray, heights: IntArray, cells: int) -> npt.NDArray[np.float64]:
     """The product of both as ``worth_of`` has it; of equal ones the less narrow is better."""
     fixed, free = float(PIN.denominator), float(PIN.numerator)
     price = np.where(widths > 1, free, fixed) * np.where(heights > 1, free, fixed)
     return price * widths * heights + np.minimum(widths, heights) / (cells + 1)
 
 
-def reach(mask: Mask) -> Index:
+def reach(mask: Mask) -> IntArray:
     """How many cells of each row are true from its begin on."""
     full = mask.all(axis=1)
-    reach: Index = np.where(full, mask.shape[1], np.argmin(mask, axis=1)).astype(np.int64)
+    reach: IntArray = np.where(full, mask.shape[1], np.argmin(mask, axis=1)).astype(np.int64)
     return reach
 
 
-def corners(left: Index, right: Index) -> tuple[Index, Index, Index]:
+def corners(left: IntArray, right: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """How far the rows go before the common columns get fewer, and these columns; rows start at the cell's own."""
     lefts, rights = np.maximum.accumulate(left), np.minimum.accumulate(right)
     blocked = np.flatnonzero(left > right)

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
-from trtdiag.dims.solver.rectangle import Index, Mask, around, worth_of
+from trtdiag.dims.solver.rectangle import around, worth_of
 from trtdiag.dims.solver.runs import between
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import volume
 from trtdiag.dims.solver.whole_grid import Axes, along, laid_out
 from trtdiag.symbolic import Progression
+from trtdiag.symbolic.checked_arrays import IntArray
+from trtdiag.symbolic.patterns import Mask
 
 MOST_CELLS = 1 << 16
 MOST_ROUNDS = 40  # of laying out more values
@@ -70,7 +72,7 @@ def _side(dims: int) -> int:
     return max(6, int(MOST_CELLS ** (1 / dims)))
 
 
-def _samples(ends: tuple[int | None, int | None], centre: int, side: int) -> Index:
+def _samples(ends: tuple[int | None, int | None], centre: int, side: int) -> IntArray:
     """Values from all over a range, densest near the centre and near the ends."""
     low, high = ends[0] or 0, ends[1] or 0
     if high - low < side:
@@ -91,7 +93,7 @@ def _samples(ends: tuple[int | None, int | None], centre: int, side: int) -> Ind
     return np.array(sorted(value for value in found if low <= value <= high))
 
 
-def _between_samples(axis: Index, found: tuple[int, int]) -> Index:
+def _between_samples(axis: IntArray, found: tuple[int, int]) -> IntArray:
     """More values right beyond the ends that were found: the next ones, and some up to the next that was laid out."""
     more: set[int] = set()
     for value, sign in ((found[0], -1), (found[1], 1)):
@@ -137,7 +139,7 @@ class _Stretches:
         self,
         mask: Mask,
         places: tuple[int, ...],
-        values: Sequence[Index],
+        values: Sequence[IntArray],
         factor: float,
         ends: tuple[tuple[int, int], ...],
     ) -> None:
@@ -167,7 +169,7 @@ class _Stretches:
                 self.descend(rest, inner, values[1:], factor * count, (*ends, (place - down, place + up)))
 
 
-def _bound(mask: Mask, places: Sequence[int], values: Sequence[Index]) -> float:
+def _bound(mask: Mask, places: Sequence[int], values: Sequence[IntArray]) -> float:
     """No product around the point is worth more: as far as it goes along each axis alone."""
     found = 1.0
     for axis, (place, here) in enumerate(zip(places, values, strict=True)):

@@ -15,7 +15,7 @@ MOST_POINTS = 1 << 12
 MOST_RANKED = 64  # more conditions of one dim are left in their order behind these
 _OPEN = 1 << 12  # values looked at above the lower end of a range without an upper one
 
-Point = Mapping[str, npt.NDArray[np.int64]]
+Points = Mapping[str, npt.NDArray[np.int64]]
 
 
 def share_held(condition: Condition, ranges: Mapping[str, Range]) -> float:
@@ -47,7 +47,7 @@ def decisive_first(conditions: Sequence[Condition], ranges: Mapping[str, Range])
     return (*kept, *(condition for condition in conditions if condition not in held))
 
 
-def _points(ranges: Mapping[str, Range]) -> tuple[Point, bool]:
+def _points(ranges: Mapping[str, Range]) -> tuple[Points, bool]:
     """Sizes to look at, and whether these are all that there are."""
     spans = {name: _span(range_) for name, range_ in ranges.items()}
     count = tuple_count(list(spans), spans)
@@ -68,6 +68,6 @@ def _span(range_: Range) -> Range:
     return Range(low, min(high, (1 << 62) - 1))
 
 
-def _held(condition: Condition, points: Point) -> npt.NDArray[np.bool_]:
+def _held(condition: Condition, points: Points) -> npt.NDArray[np.bool_]:
     named = {name: values for name, values in points.items() if name in free_symbols(condition)}
     return np.asarray(holds_array(condition, named), dtype=bool)

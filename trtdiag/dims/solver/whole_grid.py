@@ -11,16 +11,18 @@ from math import prod
 
 import numpy as np
 
-from trtdiag.dims.solver.rectangle import Index, Mask, worth_of
+from trtdiag.dims.solver.rectangle import worth_of
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array
+from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.patterns import Mask
 from trtdiag.symbolic.progressions import progression
 
 MOST_WHOLE = 1 << 17  # cells
 MOST_SIDE = 128
 
-Axes = Mapping[str, Index]
+Axes = Mapping[str, IntArray]
 
 
 def laid_out(conditions: Sequence[Condition], axes: Axes) -> Mask | None:

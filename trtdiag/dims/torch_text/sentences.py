@@ -10,10 +10,10 @@ from trtdiag.dims.torch_text.conditions import FLOAT_WHY, condition_in, trimmed
 from trtdiag.dims.torch_text.facts import Created, Outside, Sentence, Solved, TextGuard
 from trtdiag.symbolic import ExpressionError, Range, compare, free_symbols, parse_expr
 from trtdiag.symbolic.expr import Num, Relation, Sym
+from trtdiag.symbolic.ranges import INT64_MAX
 
 MOST_STATEMENT_CHARACTERS = 24_000
 MOST_SUBJECT_CHARACTERS = 2_000
-INT64_MAX = 2**63 - 1
 
 
 SOURCE = r"L(?:\[(?:'[^'\n]*'|\"[^\"\n]*\"|-?\d+)\]|\.[^\W\d]\w*(?:\(\d*\))?)+"

@@ -12,11 +12,10 @@ from trtdiag.engine.tensorrt.compatibility import set_compatibility
 from trtdiag.engine.tensorrt.single_context import SHARING
 from trtdiag.engine.tensorrt.timing_cache import give_timings
 from trtdiag.errors import UserError
-from trtdiag.options import CompileOptions
+from trtdiag.options import MIB, CompileOptions
 
 TACTIC_SOURCES = "TRTDIAG_TACTIC_SOURCES"
 """The environment variable that names tactic sources where the option does not: for machines without some library."""
-_MIB = 2**20
 
 
 def new_config(
@@ -38,7 +37,7 @@ def new_config(
     trt = dialect.trt
     config = builder.create_builder_config()
     if options.workspace_mib is not None:
-        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mib * _MIB)
+        config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, options.workspace_mib * MIB)
     if options.optimization_level is not None:
         config.builder_optimization_level = options.optimization_level
     sources = chosen_sources(options)

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from trtdiag.options import MIB
+
 Work = Callable[[int], None]
 """Puts work onto the stream of this handle."""
 Replay = Callable[[], None]
@@ -19,7 +21,6 @@ Mark = Any
 
 _RECORDING = Lock()
 """All recordings of a device share a stream, and what another thread put there would become part of the graph."""
-_MIB = 1 << 20
 
 
 class Gpu:
@@ -74,6 +75,6 @@ def _recording_stream(index: int) -> torch.cuda.Stream:
 def free_mib() -> int | None:
     """The memory of the current GPU that nobody has; ``None`` where it does not tell."""
     try:
-        return int(torch.cuda.mem_get_info()[0]) // _MIB
+        return int(torch.cuda.mem_get_info()[0]) // MIB
     except (RuntimeError, AssertionError):  # too little even to ask, or no GPU
         return None

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from threading import Lock, get_ident
 from typing import Any
 
-_LOGGER = logging.getLogger("trtdiag.tensorrt")
+LOGGER = logging.getLogger("trtdiag.tensorrt")
 # Whoever wants TensorRT's lines adds a handler; without one Python would print its errors beside those of ours that
 # hold the same lines.
-_LOGGER.addHandler(logging.NullHandler())
+LOGGER.addHandler(logging.NullHandler())
 _MOST_LINES = 200
 """Own choice: a build says thousands of lines; the last ones before a refusal tell why."""
 _LEVELS = {
@@ -46,7 +46,7 @@ class Listeners:
         level = _LEVELS.get(severity)
         if level is None:  # verbose: tens of thousands of lines
             return
-        _LOGGER.log(level, "%s", text)
+        LOGGER.log(level, "%s", text)
         here = get_ident()
         with self._lock:
             own = [lines for thread, lines in self._listening if thread == here]

@@ -6,11 +6,11 @@ from math import prod
 
 from trtdiag.engine.backend import Profile
 from trtdiag.network import Network, Placed
+from trtdiag.options import MIB
 from trtdiag.symbolic import Sym, evaluate
 
 _SHARE = 4
 """Own choice: a tensor of a quarter of the workspace and its neighbours, two or three of that size, fill it."""
-_MIB = 1 << 20
 _MOST_ELEMENTS = 2**31 - 1
 """TensorRT 8.6 says of an input with more: "tensor volume exceeds 2147483647"."""
 
@@ -29,10 +29,10 @@ def too_great(network: Network, profile: Profile, workspace_mib: int | None) -> 
     where = f"at the greatest sizes the output of {network.describe(placed)} has"
     if count > _MOST_ELEMENTS:
         return f"{where} {count:,} elements, more than 2^31 - 1"
-    if workspace_mib is None or size_bytes * _SHARE < workspace_mib * _MIB:
+    if workspace_mib is None or size_bytes * _SHARE < workspace_mib * MIB:
         return ""
     return (
-        f"{where} {size_bytes // _MIB:,} MiB,"
+        f"{where} {size_bytes // MIB:,} MiB,"
         f" and what is not in or out of the engine must fit into a workspace of {workspace_mib:,} MiB"
     )
 

@@ -12,10 +12,10 @@ import torch
 
 from trtdiag.engine.gil_lock import TURNS
 from trtdiag.errors import PlatformError
+from trtdiag.options import MIB
 
 _SMALLEST_BYTES = 512
 """What PyTorch takes for the smallest tensor, too; an address is wanted even where no memory is."""
-_MIB = 1 << 20
 
 
 class _Shared(local):
@@ -84,7 +84,7 @@ class Scratch:
         except torch.OutOfMemoryError as error:
             raise PlatformError(
                 "the GPU has too little memory left to run an engine",
-                because=f"it needs {self.size_bytes / _MIB:,.0f} MiB while it runs, whatever the sizes of its inputs:"
+                because=f"it needs {self.size_bytes / MIB:,.0f} MiB while it runs, whatever the sizes of its inputs:"
                 f" {str(error).partition(' If reserved')[0]}",
                 fix="free GPU memory (nvidia-smi shows who holds it), or declare smaller ranges: an engine takes memory"
                 " for its greatest sizes",

@@ -7,7 +7,6 @@ and where even that has no kernel, every layer chooses between float32 and float
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -16,9 +15,8 @@ from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.emission import Emission
-from trtdiag.engine.tensorrt.log import Lines, errors_of
+from trtdiag.engine.tensorrt.log import LOGGER, Lines, errors_of
 
-_LOGGER = logging.getLogger("trtdiag.tensorrt")
 _NO_KERNEL = re.compile(r"could not find any implementation for node (.*)", re.IGNORECASE)
 _STRETCH = "ForeignNode"
 _MOST_SINGLE = 2
@@ -74,5 +72,5 @@ def without_kernel(held: Mapping[str, Any], lines: Lines) -> list[str] | None:
 
 
 def _tell(watch: Watch, words: str) -> None:
-    _LOGGER.warning(words)
+    LOGGER.warning(words)
     watch.note(words)

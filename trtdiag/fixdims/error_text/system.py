@@ -17,9 +17,8 @@ from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.grouping import grouped
 from trtdiag.symbolic import Relation, all_of, compare, conjuncts, free_symbols, substitute
 from trtdiag.symbolic.expr import Compare, Condition, Num, Sym, Truth
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.ranges import INT64_MAX, Range
 
-INT64_MAX = 2**63 - 1
 MOST_CONDITIONS = 500
 """So many go to the solver, the others are named as unread; the most in one export of 99 live cases were 83."""
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
+from trtdiag.dims.solver.shares import Points
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.symbolic import free_symbols, holds_array
 from trtdiag.symbolic.grid import Grid, tuple_count
+from trtdiag.symbolic.patterns import Mask
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.shared_symbols import tied_groups
 
@@ -19,9 +21,6 @@ MOST_GRID = 1 << 22
 """Combinations of coordinates that conditions tie together; more of them are not counted."""
 OPEN_VALUES = 1 << 12
 """An open range is looked at up to so many values."""
-
-Points = Mapping[str, npt.NDArray[np.int64]]
-Mask = npt.NDArray[np.bool_]
 
 
 def free(coordinates: Iterable[Coordinate]) -> list[Coordinate]:

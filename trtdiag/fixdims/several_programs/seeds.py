@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from random import Random
 
 import numpy as np
-import numpy.typing as npt
 
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import system_of
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, sizes_in
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
-from trtdiag.fixdims.several_programs.coverage import OPEN_VALUES, Mask, free, members, sample, window
+from trtdiag.fixdims.several_programs.coverage import OPEN_VALUES, free, members, sample, window
 from trtdiag.fixdims.several_programs.raising_branches import only_refuses
 from trtdiag.graph.source import Stack
 from trtdiag.symbolic import evaluate_masked, free_symbols
+from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.expr import Compare, Condition, Relation
+from trtdiag.symbolic.patterns import Mask
 
 SAMPLED = 1 << 14
 DIVISORS = tuple(range(2, 17))
@@ -27,7 +28,6 @@ DIVISOR_WORTH = (0.0, 0.35, 1.0)
 LEAST_SIZE = 2
 """An example of 0 or 1 becomes a constant in the program: torch takes it for one."""
 
-Ints = npt.NDArray[np.int64]
 Point = dict[str, int]
 
 
@@ -66,13 +66,13 @@ class Seeds:
         )
         if self.points and self.example_asked:
             self.points = {n: np.append(values, self.example[n]) for n, values in self.points.items()}
-        self._ties: list[dict[str, Ints]] = []
+        self._ties: list[dict[str, IntArray]] = []
 
     def add_view(self, view: View) -> None:
         """Points on the way of ``view``, which chance alone does not meet where it ties sizes to one another."""
         random = Random(1)
         box = system_of(view.tried.inputs, view.plan).box
-        arrays: dict[str, Ints] = {}
+        arrays: dict[str, IntArray] = {}
         for symbol, range_ in box.items():
             low = range_.min or 0
             high = low + OPEN_VALUES if range_.max is None else range_.max
@@ -81,7 +81,7 @@ class Seeds:
             )
         sizes = sizes_in(view.tried.inputs)
         inside = np.ones(SAMPLED // 8, dtype=bool)
-        points: dict[str, Ints] = {}
+        points: dict[str, IntArray] = {}
         for each in self.coordinates:
             if each.site not in sizes or not free_symbols(sizes[each.site]) <= arrays.keys():
                 return
@@ -171,7 +171,7 @@ class Seeds:
             found.append(OtherWay(broken_here, stacks, share, tuple(points)))
         return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
 
-    def _left(self, points: Mapping[str, Ints], inside: Conditions, taken: Sequence[Conditions]) -> Mask:
+    def _left(self, points: Mapping[str, IntArray], inside: Conditions, taken: Sequence[Conditions]) -> Mask:
         """The points that satisfy ``inside``, that no program takes, and that can be sizes of an example."""
         left = members(inside, points)
         for program in taken:
@@ -182,7 +182,7 @@ class Seeds:
                     left &= points[each.name] * scale + offset >= LEAST_SIZE
         return left
 
-    def _nearest(self, points: Mapping[str, Ints], among: Mask, worth: float = 0.0) -> int:
+    def _nearest(self, points: Mapping[str, IntArray], among: Mask, worth: float = 0.0) -> int:
         """The point whose sizes are fewest times larger or smaller than the example's.
 
         Args:
@@ -207,7 +207,7 @@ def _unequal(condition: Condition) -> bool:
     return isinstance(condition, Compare) and condition.relation is Relation.NE
 
 
-def _point(points: Mapping[str, Ints], at: int) -> Point:
+def _point(points: Mapping[str, IntArray], at: int) -> Point:
     return {name: int(values[at]) for name, values in points.items()}
 
 

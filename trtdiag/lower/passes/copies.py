@@ -5,13 +5,11 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.operators import operator_of, schema_name
+from trtdiag.graph.operators import ATEN, operator_of, schema_name
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.draft import Draft, insert_call, written_nodes
 from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of
-
-_ATEN = torch.ops.aten
 
 # Copies and changes of the order in memory; nothing is changed in place any more, so nobody can tell them apart.
 _COPIES = frozenset(
@@ -57,10 +55,10 @@ def _as_its_source(draft: Draft, node: Node) -> None:
         if kwargs:
             with draft.mode:
                 val = torch.empty_like(value.meta["val"], **kwargs)
-            value = insert_call(draft.graph, _ATEN._to_copy.default, (value,), val, node, "to_copy", kwargs)
+            value = insert_call(draft.graph, ATEN._to_copy.default, (value,), val, node, "to_copy", kwargs)
         if not _same_sizes(value.meta["val"], wanted):
             sizes = sizes_of(draft.graph, node.args[0], wanted)  # type: ignore[arg-type]  # a tensor
-            value = insert_call(draft.graph, _ATEN.expand.default, (value, sizes), wanted, node, "expand")
+            value = insert_call(draft.graph, ATEN.expand.default, (value, sizes), wanted, node, "expand")
     node.replace_all_uses_with(value)
     draft.graph.erase_node(node)
 

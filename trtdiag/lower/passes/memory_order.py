@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-
-from trtdiag.graph.operators import operator_of, schema_name
+from trtdiag.graph.operators import ATEN, operator_of, schema_name
 from trtdiag.lower.draft import Draft, written_nodes
 
-_ATEN = torch.ops.aten
-_VIEWS = (_ATEN.view.default, _ATEN._unsafe_view.default)
+_VIEWS = (ATEN.view.default, ATEN._unsafe_view.default)
 _READS_ORDER = frozenset({"aten::as_strided", "aten::view_as_complex"})
 
 
@@ -21,6 +18,6 @@ def forget_memory_order(draft: Draft) -> int:
         if op is not None and schema_name(op) in _READS_ORDER:
             draft.limit(node, "it reads the order of its input in memory, which lowering does not preserve")
         if node.target in _VIEWS and node not in locked:
-            node.target = _ATEN.reshape.default
+            node.target = ATEN.reshape.default
             count += 1
     return count

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 from torch._ops import OpOverload
 
-from trtdiag.graph.operators import operator_of
+from trtdiag.graph.operators import ATEN, operator_of
 from trtdiag.lower.draft import Draft
 
-_ATEN = torch.ops.aten
-
 TENSOR_OVERLOAD: dict[OpOverload, OpOverload] = {
-    _ATEN.add.Scalar: _ATEN.add.Tensor,
-    _ATEN.sub.Scalar: _ATEN.sub.Tensor,
-    _ATEN.mul.Scalar: _ATEN.mul.Tensor,
-    _ATEN.div.Scalar: _ATEN.div.Tensor,
+    ATEN.add.Scalar: ATEN.add.Tensor,
+    ATEN.sub.Scalar: ATEN.sub.Tensor,
+    ATEN.mul.Scalar: ATEN.mul.Tensor,
+    ATEN.div.Scalar: ATEN.div.Tensor,
 }
 """The four whose ``.Tensor`` overload takes a number as it is, with the same promotion of dtypes (torch 2.11, 2.13)."""
 

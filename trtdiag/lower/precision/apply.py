@@ -20,7 +20,7 @@ from trtdiag.lower.precision.own_reasons import OwnReasons
 from trtdiag.lower.precision.rewrite import Rewriter
 from trtdiag.options import Precision
 
-_DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
+DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
 
 
 def with_precision(lowered: Lowered, precision: Precision, keep_fp32: Sequence[str]) -> Lowered:
@@ -37,7 +37,7 @@ def with_precision(lowered: Lowered, precision: Precision, keep_fp32: Sequence[s
     """
     if precision is Precision.KEEP:
         return lowered
-    dtype = _DTYPES[precision]
+    dtype = DTYPES[precision]
     signature = lowered.signature
     specs = list(signature.input_specs), list(signature.output_specs)
     draft = GraphCopy(copied(lowered.graph_module), *specs, dict(lowered.tensors))

@@ -10,6 +10,7 @@ from torch.fx.node import map_arg
 
 from trtdiag.frontend.torch_private import backed_hints, shape_env_of
 from trtdiag.graph.fake_values import fake_mode_of
+from trtdiag.graph.operators import ATEN
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
@@ -22,8 +23,6 @@ from trtdiag.lower.precision.families import STAYS
 from trtdiag.lower.precision.floats import is_float32, is_heavy, is_plain_cast, maker, name_of, tensors
 from trtdiag.lower.template import written_size
 from trtdiag.wording import dtype_text
-
-_ATEN = torch.ops.aten
 
 
 class Rewriter:
@@ -143,10 +142,10 @@ class Rewriter:
             given = source
             if clamped:
                 most = torch.finfo(self._dtype).max
-                given = self._insert(_ATEN.clamp.default, (source, -most, most), {}, tensors(source)[0], at, "clamped")
+                given = self._insert(ATEN.clamp.default, (source, -most, most), {}, tensors(source)[0], at, "clamped")
             value = self._fake(tensors(source)[0], dtype)
             self.casts += 1
-            return self._insert(_ATEN._to_copy.default, (given,), {"dtype": dtype}, value, at, f"{source.name}_{word}")
+            return self._insert(ATEN._to_copy.default, (given,), {"dtype": dtype}, value, at, f"{source.name}_{word}")
 
     def _affine(self, node: Node) -> bool:
         """Replace a batch norm by its scale and shift; False where half precision does not hold them.
@@ -173,8 +172,8 @@ class Rewriter:
     def _scaled(self, node: Node, given: Node, result: torch.Tensor, made: tuple[torch.Tensor, torch.Tensor]) -> Node:
         scale, shift = (self._constant(f"{node.name}_{w}", x) for w, x in zip(("scale", "shift"), made, strict=True))
         value = self._fake(result, self._dtype)
-        scaled = self._insert(_ATEN.mul.Tensor, (given, scale), {}, value, node, f"{node.name}_scaled")
-        return self._insert(_ATEN.add.Tensor, (scaled, shift), {}, value, node, f"{node.name}_shifted")
+        scaled = self._insert(ATEN.mul.Tensor, (given, scale), {}, value, node, f"{node.name}_scaled")
+        return self._insert(ATEN.add.Tensor, (scaled, shift), {}, value, node, f"{node.name}_shifted")
 
     def _taken_in(self, node: Node, source: Node) -> bool:
         """Give the convolution that a batch norm alone reads a kernel and a bias that do both."""

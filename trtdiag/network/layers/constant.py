@@ -22,7 +22,8 @@ from trtdiag.network.layer import (
     require_dtype,
     require_rank,
 )
-from trtdiag.network.tensor import MOST_VALUES, Shape, Tensor, object_array, shape_of, with_array
+from trtdiag.network.tensor import MOST_VALUES, Tensor, object_array, shape_of, with_array
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Num, add, mul
 
 

@@ -11,7 +11,8 @@ import torch
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, broadcast, require, require_dtype, require_fitting, require_same_dtype
-from trtdiag.network.tensor import Shape, Tensor
+from trtdiag.network.tensor import Tensor
+from trtdiag.shapes.op_call import Shape
 from trtdiag.shapes.shape_constraints import SUMMED, equal
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from trtdiag.network.dtype import FLOATS
-from trtdiag.network.facts import ONE, ShapeConstraints
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_rank, require_same_dtype
 from trtdiag.network.tensor import Tensor
 from trtdiag.symbolic import Num, mod, to_text
+from trtdiag.symbolic.build import ONE
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import FLOATS, NUMBERS
-from trtdiag.network.facts import ONE, ShapeConstraints
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_dtype
 from trtdiag.network.tensor import Tensor, with_array
 from trtdiag.symbolic import add, maximum, minimum, mul
+from trtdiag.symbolic.build import ONE
 
 
 class ReduceOperation(Enum):

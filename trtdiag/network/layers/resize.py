@@ -12,7 +12,8 @@ import torch
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Given, Layer, Sizes, given_values, require
-from trtdiag.network.tensor import Shape, Tensor, shape_of
+from trtdiag.network.tensor import Tensor, shape_of
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import floor, mul
 
 

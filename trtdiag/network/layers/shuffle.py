@@ -11,7 +11,8 @@ import torch
 from trtdiag.network.dtype import ANY
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Given, Layer, LayerError, given_values, numbers, require
-from trtdiag.network.tensor import Shape, Tensor, shape_of, with_array
+from trtdiag.network.tensor import Tensor, shape_of, with_array
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, Num, to_text
 
 _REST = Num(-1)

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 
 from trtdiag.network.dtype import ANY, INDICES, DType
-from trtdiag.network.facts import ONE, ShapeConstraints
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_equal
 from trtdiag.network.tensor import Tensor, object_array, with_array
+from trtdiag.symbolic.build import ONE
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import require
-from trtdiag.network.tensor import Shape
+from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, add, floordiv, to_text
 
 

@@ -22,10 +22,10 @@ from trtdiag.shapes.shape_constraints import (
 )
 from trtdiag.shapes.size_values import ends_of
 from trtdiag.symbolic import Expr, Num, add, floordiv, maximum, minimum, neg, sub
+from trtdiag.symbolic.build import ZERO
+from trtdiag.symbolic.ranges import INT64_MAX
 
 _MASKS = (torch.bool, torch.uint8)
-_END = (1 << 63) - 1
-_ZERO = Num(0)
 
 
 @asks("index", "_unsafe_index")
@@ -72,7 +72,7 @@ def _pointing(call: OpCall, indices: object, size: Expr, *, below_zero: bool = F
         return
     yield from at_most(add(ends[1], 1), size, "the greatest index and the dim")
     if not isinstance(ends[0], Num) or ends[0].value < 0:
-        yield from at_most(neg(ends[0]), size if below_zero else _ZERO, "the least index and the dim")
+        yield from at_most(neg(ends[0]), size if below_zero else ZERO, "the least index and the dim")
 
 
 @asks("embedding")
@@ -160,10 +160,10 @@ def _slice_length(call: OpCall, size: Expr) -> Expr:
     Raises:
         UnreadableError: An end is neither a number nor shown to be counted from the front.
     """
-    start = _end(call, "start", size, _ZERO)
+    start = _end(call, "start", size, ZERO)
     end = _end(call, "end", size, size)
     step = call.number("step", 1)
-    taken = end if start == _ZERO else maximum(0, sub(end, start))
+    taken = end if start == ZERO else maximum(0, sub(end, start))
     return taken if step == 1 else floordiv(add(taken, step - 1), step)
 
 
@@ -172,11 +172,11 @@ def _end(call: OpCall, name: str, size: Expr, default: Expr) -> Expr:
         return default
     given = call.size(name)
     if isinstance(given, Num):
-        if given.value >= _END:
+        if given.value >= INT64_MAX:
             return size
         if given.value < 0:
             return maximum(0, add(size, given))
-        return given if given == _ZERO else minimum(given, size)
+        return given if given == ZERO else minimum(given, size)
     return minimum(given, size)
 
 

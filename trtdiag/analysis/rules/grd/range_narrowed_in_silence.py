@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
+from trtdiag.analysis.guard_groups import ASSERTION
 from trtdiag.analysis.places import at_line, line_evidence
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
@@ -13,7 +14,6 @@ from trtdiag.frontend.program import Program, SourceKind
 from trtdiag.graph.source import Frame
 from trtdiag.wording import identifier, shortened
 
-_ASSERTION = re.compile(r"\s*(assert\b|torch\._check)")
 _BRANCH = re.compile(r"\b(if|elif|while|and|or|min|max|range)\b")
 
 
@@ -51,7 +51,7 @@ def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit
     """
     for found in dims.narrowed:
         frame = found.cause.origin.stack.best
-        if frame is not None and _ASSERTION.match(_written(frame)):
+        if frame is not None and ASSERTION.match(_written(frame)):
             continue
         branch = _is_branch(found.cause, program)
         if branch or (branch is None and found.end == "max" and found.binding):
