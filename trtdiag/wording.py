@@ -80,6 +80,11 @@ def shortened(text: str, most: int = 120) -> str:
     return text if len(text) <= most else f"{text[:half]} ... {text[-half:]}"
 
 
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
 def first_line(error: BaseException, otherwise: str = "") -> str:
     """The first line of an error's words; of one without words its type, where nothing else is said."""
     lines = str(error).strip().splitlines()

@@ -11,10 +11,10 @@ from torch.fx import Node
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import named_arguments, operator_of, target_name
-from trtdiag.network.facts import product
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.value import Value
 from trtdiag.shapes.op_call import Shape
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import BoundsCache
 
 # What switches the randomness of an op off, by the name of the argument: torch tags the op, not the call.
@@ -46,7 +46,7 @@ def too_large(write: Writer, known: Sequence[Value], results: Sequence[Value], b
     tensors += [(f"its {placed.layer.kind} makes", tensor.shape) for placed, tensor in layers]
     for what, sizes in tensors:
         most = _most(sizes, bounds)
-        if most <= target.max_volume or not bounds.of(product(sizes)).exact:
+        if most <= target.max_volume or not bounds.of(elements(sizes)).exact:
             continue
         shape = " x ".join(str(bounds.of(dim).range.max) for dim in sizes)
         return Limit(
@@ -66,7 +66,7 @@ def _most(shape: Shape, bounds: BoundsCache) -> int:
         return 0
     # Sizes one by one are known already, mostly, and at their ends they make no less than all of them together.
     most = prod(known)
-    return most if most <= _FEW else bounds.of(product(shape)).range.max or 0
+    return most if most <= _FEW else bounds.of(elements(shape)).range.max or 0
 
 
 def random_limit(node: Node) -> Limit | None:

@@ -16,9 +16,9 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import TensorValue
 from trtdiag.network import DType, NetworkBuilder, ShapeConstraints, WeightKeys
-from trtdiag.network.facts import product
 from trtdiag.network.symbol_values import solvable
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Range, Relation, Sym, bounds, compare, free_symbols, implied
 
 _LIMIT_S = 1.0
@@ -120,7 +120,7 @@ class _Segment:
         sizes = [size for name in self._segment.outputs for size in self._interpreter.known[self._nodes[name]].shape]
         used = frozenset().union(*map(free_symbols, sizes))
         for (symbol, _), (name, mask, places) in self._write.chosen.items():
-            if Sym(name) in sizes or not (name in used or is_asserted(self._builder.facts, name, product(mask.shape))):
+            if Sym(name) in sizes or not (name in used or is_asserted(self._builder.facts, name, elements(mask.shape))):
                 continue
             # Turned: TensorRT 8.6 asks for too little memory where NonZero itself gives an output.
             self._builder.output(f"count_{name}", self._write.permute(places, [1, 0]))

@@ -61,7 +61,7 @@ def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None
     at = int(broken[0])
     good = np.flatnonzero(holds)
     near = int(good[np.argmin(np.abs(good - at))]) if len(good) else None
-    return Within(total, _point(flat, at), None if near is None else _point(flat, near))
+    return Within(total, point_at(flat, at), None if near is None else point_at(flat, near))
 
 
 def _first_of_each_kind(condition: Condition, name: str, values: IntArray) -> npt.NDArray[np.intp]:
@@ -90,5 +90,6 @@ def _alone(node: Expr | Condition, name: str) -> set[Expr]:
     return set().union(*(_alone(child, name) for child in children(node)))
 
 
-def _point(flat: Mapping[str, IntArray], at: int) -> dict[str, int]:
+def point_at(flat: Mapping[str, IntArray], at: int) -> dict[str, int]:
+    """The point at a place of columns of values, by name."""
     return {name: int(values[at]) for name, values in flat.items()}

@@ -68,7 +68,7 @@ class UnequalPoints:
 
     def at_ends(self, base: Point) -> Iterator[Point]:
         """Yield all symbols at their least, each alone at a least of 0 or 1 with the others as in ``base``."""
-        least = {name: _end(values.min, base[name]) for name, values in self._values.items()}
+        least = {name: end_or(values.min, base[name]) for name, values in self._values.items()}
         wanted = [least]
         low = [name for name, value in least.items() if value < 2 and value != base[name]]
         wanted += [{**_of(base, self._box), name: least[name]} for name in low if len(low) <= MOST_ALONE]
@@ -80,7 +80,7 @@ class UnequalPoints:
     def greatest(self) -> Point | None:
         """All symbols at their greatest; of those without an end, four times the example."""
         most = {
-            name: _end(values.max, max(OPEN_END * self._hints.get(name, 1), values.min or 1))
+            name: end_or(values.max, max(OPEN_END * self._hints.get(name, 1), values.min or 1))
             for name, values in self._values.items()
         }
         return self._fitted(most)
@@ -124,7 +124,7 @@ class UnequalPoints:
                 if free and all(holds(condition, {**point, name: value}) for condition in asked):
                     return value
                 value = values.at_least(value + 1)
-        return _end(values.min, 1) if values.max is None else values.max
+        return end_or(values.min, 1) if values.max is None else values.max
 
     def _allows(self, point: Point) -> bool:
         return all(point[name] in self._values[name] for name in point) and all(
@@ -182,7 +182,8 @@ def _of(point: Point, names: Collection[str]) -> Point:
     return {name: value for name, value in point.items() if name in names}
 
 
-def _end(end: int | None, otherwise: int) -> int:
+def end_or(end: int | None, otherwise: int) -> int:
+    """An end of a range, and another size where it is open."""
     return otherwise if end is None else end
 
 

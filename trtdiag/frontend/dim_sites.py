@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from trtdiag.frontend.program import InputDim, InputTensor, Program
 from trtdiag.symbolic import free_symbols
@@ -53,15 +53,10 @@ class Sites:
     """Finds the input dim behind a source, and names symbols and sizes for the user."""
 
     def __init__(self, program: Program) -> None:
-        self._names = dict(program.names)
+        self.names = dict(program.names)
         self._by_source = InputsBySource(program.inputs)
-        self._dims = [dim for tensor in program.inputs for dim in tensor.dims]
-        self._symbols = {name for dim in self._dims for name in free_symbols(dim.expr)} | set(program.ranges)
-
-    @property
-    def dims(self) -> list[InputDim]:
-        """Every dim of every user input, in order."""
-        return self._dims
+        self.dims = [dim for tensor in program.inputs for dim in tensor.dims]
+        self._symbols = {name for dim in self.dims for name in free_symbols(dim.expr)} | set(program.ranges)
 
     def find(self, source: str) -> InputDim | None:
         """The input dim that torch's source text (``L['x'].size()[2]``) or the user's (``x.shape[2]``) names."""
@@ -83,16 +78,11 @@ class Sites:
 
     def name_of(self, symbol: str) -> str:
         """The user's name for a graph symbol."""
-        return self._names.get(symbol, symbol)
-
-    @property
-    def names(self) -> Mapping[str, str]:
-        """Graph symbol -> the user's name."""
-        return self._names
+        return self.names.get(symbol, symbol)
 
     def sized_by(self, symbol: str) -> list[InputDim]:
         """The input dims whose size depends on a symbol, those that are just the symbol first."""
-        users = [dim for dim in self._dims if symbol in free_symbols(dim.expr)]
+        users = [dim for dim in self.dims if symbol in free_symbols(dim.expr)]
         return sorted(users, key=lambda dim: not isinstance(dim.expr, Sym))
 
     def label(self, dim: InputDim) -> str:

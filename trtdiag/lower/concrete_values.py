@@ -43,14 +43,9 @@ class Point:
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self._exprs: dict[Any, int | bool] = {}
         self._tensors: dict[TensorAt, torch.Tensor] = {}
-
-    @property
-    def mode(self) -> FakeTensorMode:
-        """The fake mode that every tensor of this point belongs to."""
-        return self._mode
 
     def place(self, value: Any) -> Any:
         """``value`` (a node's ``meta["val"]`` or an argument) with numbers for symbols and TensorAt for tensors."""
@@ -72,7 +67,7 @@ class Point:
     def tensor(self, at: TensorAt) -> torch.Tensor:
         """A fake tensor of that shape, shared between uses."""
         if at not in self._tensors:
-            with self._mode:
+            with self.mode:
                 self._tensors[at] = torch.empty_strided(at.sizes, at.strides, dtype=at.dtype, device=at.device)
         return self._tensors[at]
 

@@ -19,6 +19,7 @@ from trtdiag.lower.concrete_values import spell
 from trtdiag.lower.graph_copy import brought_tensors, copied
 from trtdiag.lower.metadata_recheck import Suspect
 from trtdiag.lower.nested_calls import Modes
+from trtdiag.wording import first_line
 
 
 def repaired_copy(
@@ -43,8 +44,7 @@ def repaired_copy(
         try:
             node.meta["val"] = _value(node, mode, tensors)
         except Exception as error:  # a fake kernel may raise anything; the reason is reported
-            first = str(error).strip().splitlines()
-            failed[node.name] = first[0] if first else type(error).__name__
+            failed[node.name] = first_line(error)
         else:
             done[node.name] = spell(node.meta["val"])
     return fresh, done, failed

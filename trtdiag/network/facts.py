@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trtdiag.shapes.shape_constraints import Ask, Demand
+from trtdiag.shapes.shape_constraints import Ask, Demand, elements
 from trtdiag.symbolic import (
     Condition,
     Expr,
@@ -121,7 +121,7 @@ class ShapeConstraints:
             if factor in left and low is not None and low >= 1:
                 left.remove(factor)
                 right.remove(factor)
-        return compare(Relation.EQ, product(left), product(right))
+        return compare(Relation.EQ, elements(left), elements(right))
 
     def _equal_factors(self, left: Expr, right: Expr) -> bool:
         """Whether two products agree factor by factor: each has few symbols, where the products have many."""
@@ -238,11 +238,6 @@ def _resolved(definitions: Mapping[str, Expr]) -> dict[str, Expr]:
     return found
 
 
-def product(sizes: Sequence[Expr | int]) -> Expr:
-    """The number of elements of a shape."""
-    return mul(*sizes) if sizes else ONE
-
-
 def free_symbols_of(nodes: Sequence[Expr | Condition]) -> frozenset[str]:
     """The symbols of all sizes or conditions."""
     return frozenset().union(*(free_symbols(node) for node in nodes))
@@ -255,7 +250,7 @@ def _cancelled(whole: Sequence[Expr], parts: Sequence[Expr]) -> tuple[Expr, Expr
         if factor in left and factor != Num(0):  # of nothing, every other factor is a divisor
             left.remove(factor)
             right.remove(factor)
-    return product(left), product(right)
+    return elements(left), elements(right)
 
 
 def _factors(sizes: Sequence[Expr]) -> list[Expr]:

@@ -172,6 +172,6 @@ def attended(query: Shape, key: Shape, value: Shape, mask: Shape | None = None, 
         yield from spread(mask, scores, "the mask and the scores")
 
 
-def elements(shape: Shape) -> Expr:
+def elements(shape: Sequence[Expr | int]) -> Expr:
     """How many elements a shape has."""
     return mul(*shape) if shape else ONE

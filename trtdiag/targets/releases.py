@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trtdiag.targets.target import Target
+from trtdiag.wording import words
 
 _DOCS = "https://docs.nvidia.com/deeplearning/tensorrt"
 _SEEN = "seen on TensorRT 8.6.0, H200"
@@ -32,23 +33,19 @@ _TEN = _BASE | {"bfloat16", "int64", "float8_e4m3fn", "int4", "float4_e2m1fn_x2"
 _QUANTIZED = frozenset({"int4", "float4_e2m1fn_x2", "float8_e8m0fnu"})
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_LAYERS = _names(
+_LAYERS = words(
     "Activation Cast Concatenation Constant Convolution Deconvolution ElementWise Fill Gather GridSample Identity "
     "MatrixMultiply NonZero Normalization OneHot ParametricReLU Pooling Reduce Resize Scatter Select Shape Shuffle "
     "Slice SoftMax TopK Unary"
 )
-_TEN_LAYERS = _LAYERS | _names(
+_TEN_LAYERS = _LAYERS | words(
     "Attention Cumulative Dequantize DynamicQuantize KVCacheUpdate Quantize RotaryEmbedding Squeeze Unsqueeze"
 )
-_ACTIVATIONS = _names(
+_ACTIVATIONS = words(
     "CLIP ELU HARD_SIGMOID LEAKY_RELU RELU SCALED_TANH SELU SIGMOID SOFTPLUS SOFTSIGN TANH THRESHOLDED_RELU"
 )
 _TEN_ACTIVATIONS = _ACTIVATIONS | {"GELU_ERF", "GELU_TANH"}
-_UNARIES = _names(
+_UNARIES = words(
     "ABS ACOS ACOSH ASIN ASINH ATAN ATANH CEIL COS COSH ERF EXP FLOOR ISINF LOG NEG NOT RECIP ROUND SIGN SIN SINH SQRT "
     "TAN"
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from sympy import isprime
 
+from trtdiag.dims.unequal_points import end_or
 from trtdiag.frontend.program import Program
 from trtdiag.symbolic import Condition, Range, allowed, evaluate, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
@@ -84,8 +85,8 @@ def _wanted(
     if not names:
         return
     alone = {name: _alone(name, ranges[name], given) for name in names}
-    least = {name: _or(alone[name].min, middle[name]) for name in names}
-    greatest = {name: _or(alone[name].max, middle[name]) for name in names}
+    least = {name: end_or(alone[name].min, middle[name]) for name in names}
+    greatest = {name: end_or(alone[name].max, middle[name]) for name in names}
     ends = {name: (("min", least[name]), ("max", greatest[name])) for name in names}
     yield "min", least
     yield "max", greatest
@@ -102,10 +103,6 @@ def _wanted(
             name: _odd(least[name], greatest[name], index + place, alone[name]) for place, name in enumerate(names)
         }
         yield "in between", between
-
-
-def _or(end: int | None, otherwise: int) -> int:
-    return otherwise if end is None else end
 
 
 def _alone(name: str, range_: Range, given: Sequence[Condition]) -> ValueSet:

@@ -13,12 +13,12 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.shape_writer import ONE
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product as count_of
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
 from trtdiag.network.layers.elementwise import Select
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num
 
 MOST_KEPT = 1 << 20
@@ -80,7 +80,7 @@ def _fits(write: Writer, query: Value, key: Value, value: Value, mask: Value | N
 
 def _by_layer(write: Writer, query: Value, key: Value, value: Value, mask: Value | None, causal: bool) -> Value:
     outer = query.shape[:-3]
-    given = [write.reshape(x, [count_of(outer), *x.shape[-3:]]) for x in (query, key, value)]
+    given = [write.reshape(x, [elements(outer), *x.shape[-3:]]) for x in (query, key, value)]
     if mask is not None:
         # A mask of rank 3 belongs to the heads of an input of rank 3, and of one of rank 4 just so.
         given.append(write.with_rank(mask, 4))

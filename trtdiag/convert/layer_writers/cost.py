@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.facts import product
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, bounds, to_text
 
 MOST_PAIRS = 1 << 24
@@ -32,7 +32,7 @@ def require_few(write: Writer, shape: Sequence[Expr], why: str) -> None:
     """Refuse a composition whose largest tensor has ``shape``, where it may have more than ``MOST_PAIRS`` elements."""
     if len(shape) > write.target.max_rank:
         raise refuse("rank", f"{why} takes {len(shape)} dims; TensorRT has {write.target.max_rank} at most")
-    count = product(shape)
+    count = elements(shape)
     most = greatest(write, count)
     if most is None or most > MOST_PAIRS:
         raise refuse(

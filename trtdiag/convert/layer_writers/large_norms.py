@@ -10,10 +10,10 @@ from trtdiag.convert.layer_writers.cost import greatest
 from trtdiag.convert.layer_writers.statistics import affine, moments, reciprocal_deviation
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num
 
 MOST_AT_ONCE = 16384
@@ -39,7 +39,7 @@ def parts_of(write: Writer, x: Value, axes: Sequence[int]) -> Parts | None:
     wanted = "large-normalization" in write.target.slow and x.dtype is DType.FLOAT16
     if not wanted or tuple(axes) != tuple(range(first, x.rank)) or _fits(write, x.shape[first:]):
         return None
-    count = product(x.shape[first:])
+    count = elements(x.shape[first:])
     if isinstance(count, Num):
         length = max(part for part in range(1, MOST_AT_ONCE + 1) if int(count.value) % part == 0)
         split = (*x.shape[:first], Num(int(count.value) // length), Num(length))
@@ -52,7 +52,7 @@ def parts_of(write: Writer, x: Value, axes: Sequence[int]) -> Parts | None:
 
 
 def _fits(write: Writer, shape: Sequence[Expr]) -> bool:
-    most = greatest(write, product(shape))
+    most = greatest(write, elements(shape))
     return most is not None and most <= MOST_AT_ONCE
 
 

@@ -8,9 +8,9 @@ from trtdiag.convert.layer_writers.indices import fitted
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import NUMBERS, DType
-from trtdiag.network.facts import product
 from trtdiag.network.value import Value
 from trtdiag.shapes.op_call import Shape
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Num, Sym, sub, to_text
 
@@ -49,7 +49,7 @@ def chosen_by_mask(call: Call, x: Value, mask: tuple[int, Value], values: Value)
     if values.rank > first + 1 + after or (values.rank > after and values.shape[-after - 1] != Num(1)):
         raise refuse(
             "mask-with-values",
-            f"it puts {to_text(product(values.shape))} values to the places of a mask, one to each",
+            f"it puts {to_text(elements(values.shape))} values to the places of a mask, one to each",
             "use torch.where with values for every place, or torch.masked_scatter",
         )
     if values.rank > after:  # between the dims before and after the mask stands a 1 for its places

@@ -7,10 +7,10 @@ from math import prod
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.shape_writer import ONE, numbers
 from trtdiag.convert.writer import Writer
-from trtdiag.network.facts import product as volume
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import to_text
 
 MOST_INTEGER_PRODUCTS = 1 << 24
@@ -48,14 +48,14 @@ def _multiplied(write: Writer, layer: MatrixMultiply, left: Value, right: Value)
     if most is None or all(facts.equal(*pair) for pair in zip(one, other, strict=True)):
         return write.add(layer, left, right)
     (result,) = layer.infer((left.tensor, right.tensor), facts)
-    if facts.never_at_least(volume(result.shape), most // left.dtype.torch.itemsize + 1):
+    if facts.never_at_least(elements(result.shape), most // left.dtype.torch.itemsize + 1):
         return write.add(layer, left, right)
     batch = result.shape[: len(one)]
     if layer.op0 is not MatrixOperation.VECTOR and all(size == ONE for size in other):
         if len(batch) < 2:
             return write.add(layer, left, right)
         # One batch dim, and one operand for all of it, is the one form that it repeats right.
-        left = write.reshape(left, [volume(batch), *left.shape[len(batch) :]])
+        left = write.reshape(left, [elements(batch), *left.shape[len(batch) :]])
         right = write.reshape(right, [1, *right.shape[len(batch) :]])
         return write.reshape(write.add(layer, left, right), result.shape)
     left = write.broadcast_to(left, [*batch, *left.shape[len(batch) :]])

@@ -8,9 +8,9 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, Sym, to_text
 
 
@@ -22,7 +22,7 @@ def true_places(write: Writer, x: Value, count: Expr) -> Value:
         x: Of any dtype, with at least one dim.
         count: How the program calls their number.
     """
-    if count == Num(0) and product(x.shape) == Num(0):
+    if count == Num(0) and elements(x.shape) == Num(0):
         return write.constant(torch.zeros(x.rank, 0, dtype=write.index.torch))
     if not write.target.counts:
         raise refuse(

@@ -10,11 +10,11 @@ from trtdiag.convert.layer_writers.coordinates import inside
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr
 
 _Tap: TypeAlias = "tuple[Value, Value | None, Value]"
@@ -28,13 +28,13 @@ def sampled_volume(
     if not write.builder.facts.equal(volume.shape[0], grid.shape[0]):
         raise refuse("batch-not-proven", "volume and grid are not proven to have equally many elements of the batch")
     batch, channels, *sizes = volume.shape
-    points = product(grid.shape[1:4])
+    points = elements(grid.shape[1:4])
     places = write.cast(write.reshape(grid, [batch, points, 3]), DType.FLOAT32)
     taps = []
     for axis, size in enumerate(sizes):
         at = write.reshape(write.part(places, 2, 2 - axis, 1), [batch, points])
         taps.append(_taps(write, _coordinate(write, at, size, align_corners, sample), size, nearest))
-    flat = write.cast(write.reshape(volume, [batch, channels, product(sizes)]), DType.FLOAT32)
+    flat = write.cast(write.reshape(volume, [batch, channels, elements(sizes)]), DType.FLOAT32)
     y = write.fold(Op.SUM, (_part(write, flat, corner, sizes) for corner in itertools.product(*taps)))
     return write.cast(write.reshape(y, [batch, channels, *grid.shape[1:4]]), volume.dtype)
 

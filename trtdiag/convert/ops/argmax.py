@@ -8,10 +8,10 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import reduced
 from trtdiag.convert.layer_writers.topk import ordered, with_places
 from trtdiag.convert.registry import converter
-from trtdiag.network.facts import product
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.topk import TopKOperation
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Num
 
 _FIRST = {"max": (TopKOperation.MAX, Fold.MAX), "min": (TopKOperation.MIN, Fold.MIN)}
@@ -30,7 +30,7 @@ def extreme(call: Call) -> Sequence[Value]:
     if x.rank and call.outputs[-1] is None:  # only the values are read
         return [reduced(write, fold, x, [call.axis("dim", x.rank)], call.flag("keepdim"))]
     if x.rank and not call.has("dim"):
-        flat = ordered(write, write.reshape(x, [product(x.shape)]), 0, Num(1), op)[1]
+        flat = ordered(write, write.reshape(x, [elements(x.shape)]), 0, Num(1), op)[1]
         return [write.cast(write.reshape(flat, call.out.shape), call.out.dtype)]
     return with_places(call, lambda x, axis: ordered(write, x, axis, Num(1), op), keep_dims=call.flag("keepdim"))
 

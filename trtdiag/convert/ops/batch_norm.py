@@ -16,8 +16,8 @@ from trtdiag.convert.layer_writers.statistics import (
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import sub, truediv
 
 
@@ -74,6 +74,6 @@ def _updated(call: Call, axes: Sequence[int], running: Sequence[Value], batch: S
     for place, (old, new) in enumerate(zip(running, batch, strict=False)):
         own = write.reshape(new, old.shape)
         if place == 1:
-            count = product([call.tensor("input").shape[axis] for axis in axes])
+            count = elements([call.tensor("input").shape[axis] for axis in axes])
             own = own * write.sizes.real(truediv(count, sub(count, 1)), DType.FLOAT32)
         yield write.cast(old, DType.FLOAT32) * (1.0 - momentum) + own * momentum

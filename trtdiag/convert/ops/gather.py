@@ -10,9 +10,9 @@ from trtdiag.convert.layer_writers.indices import common_shape, counted_from_the
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import INDICES
-from trtdiag.network.facts import product
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, bounds
 
 
@@ -57,7 +57,7 @@ def _around(write: Writer, index: Value, size: Expr, content: torch.Tensor | Non
 
 
 def _flat(write: Writer, x: Value) -> Value:
-    return write.reshape(x, [product(x.shape)])
+    return write.reshape(x, [elements(x.shape)])
 
 
 def _without(x: Value, axis: int) -> tuple[Expr, ...]:

@@ -11,11 +11,11 @@ from trtdiag.convert.layer_writers.selection import selection
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 
 
 @converter
@@ -36,9 +36,9 @@ def index_put(call: Call) -> Value:
     values = chosen.at_front(write, write.broadcast_to(values, shape))
     there = write.permute(x, chosen.front)
     if call.flag("accumulate"):
-        depth, count = len(chosen.axes), product(chosen.shape)
+        depth, count = len(chosen.axes), elements(chosen.shape)
         index = write.reshape(chosen.linear(write, x), [count])
-        made = _added(write, there, depth, index, write.reshape(values, [count, product(there.shape[depth:])]))
+        made = _added(write, there, depth, index, write.reshape(values, [count, elements(there.shape[depth:])]))
     else:
         made = overwritten(write, there, chosen.positions(write), values, ScatterMode.ND)
     return write.permute(made, inverse(chosen.front))
@@ -48,7 +48,7 @@ def _added(write: Writer, there: Value, depth: int, index: Value, rows: Value) -
     """``there`` with rows (m, r) added at an index (m) into its first ``depth`` dims taken as one."""
     fold, join = (Fold.MAX, Op.MAX) if there.dtype is DType.BOOL else (Fold.SUM, Op.SUM)
     dtype = precise(wide(there.dtype))
-    sums = folded_by_row(write, index, write.cast(rows, dtype), product(there.shape[:depth]), fold)
+    sums = folded_by_row(write, index, write.cast(rows, dtype), elements(there.shape[:depth]), fold)
     made = write.elementwise(join, write.cast(there, dtype), write.reshape(sums, there.shape))
     return write.cast(made, there.dtype)
 
@@ -98,6 +98,6 @@ def index_add(call: Call) -> Value:
     order = moved(there.rank, axis, 0)
     front = write.permute(there, order)
     rows = write.permute(_rows(write, source, there, index, axis), order)
-    rows = write.reshape(rows, [index.shape[0], product(front.shape[1:])])
+    rows = write.reshape(rows, [index.shape[0], elements(front.shape[1:])])
     made = _added(write, front, 1, index, rows)
     return write.reshape(write.permute(made, inverse(order)), x.shape)

@@ -7,8 +7,8 @@ from trtdiag.convert.layer_writers.masked_values import in_turn, replaced
 from trtdiag.convert.layer_writers.reduction import is_empty
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 
 
 @converter
@@ -23,6 +23,6 @@ def masked_scatter(call: Call) -> Value:
     source = call.tensor("source")
     if is_empty(source, range(source.rank)):  # then the mask holds nowhere
         return x
-    flat = write.reshape(mask, [product(shape)])
-    taken = in_turn(write, flat, write.reshape(source, [product(source.shape)]))
+    flat = write.reshape(mask, [elements(shape)])
+    taken = in_turn(write, flat, write.reshape(source, [elements(source.shape)]))
     return replaced(write, x, mask, write.reshape(taken, shape))

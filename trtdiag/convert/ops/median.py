@@ -10,10 +10,10 @@ from trtdiag.convert.layer_writers.topk import ordered, with_places
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.topk import TopKOperation
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, add, floordiv, sub
 
 
@@ -24,7 +24,7 @@ def median(call: Call) -> Value:
     Of an even count the lower one, as in PyTorch.
     """
     write, x = call.write, call.tensor("self")
-    return write.reshape(_middle(write, write.reshape(x, [product(x.shape)]), 0)[0], [])
+    return write.reshape(_middle(write, write.reshape(x, [elements(x.shape)]), 0)[0], [])
 
 
 @converter

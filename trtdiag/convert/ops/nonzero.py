@@ -9,8 +9,8 @@ from trtdiag.convert.layer_writers.indices import common_shape
 from trtdiag.convert.layer_writers.nonzero import tensor_with_dims, true_places
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.facts import product
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 
 
 @converter
@@ -49,5 +49,5 @@ def masked_select(call: Call) -> Value:
     """
     write, x, mask = call.write, call.tensor("self"), call.tensor("mask")
     shape = common_shape(write, [x.shape, mask.shape])
-    flat = [write.reshape(write.broadcast_to(each, shape), [product(shape)]) for each in (x, mask)]
+    flat = [write.reshape(write.broadcast_to(each, shape), [elements(shape)]) for each in (x, mask)]
     return write.gather(flat[0], write.reshape(true_places(write, flat[1], call.out.shape[0]), call.out.shape), 0)

@@ -13,9 +13,9 @@ from trtdiag.convert.layer_writers.scatter import overwritten
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
-from trtdiag.network.facts import product
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr
 
 
@@ -30,7 +30,7 @@ def nonzero_static(call: Call) -> Value:
     dtype = call.out.dtype
     if most == 0:
         return write.constant(torch.zeros(0, x.rank, dtype=dtype.torch))
-    count = product(x.shape)
+    count = elements(x.shape)
     mask = write.reshape(write.cast(x, DType.BOOL), [count])
     taken = running_sum(write, write.cast(mask, write.index), 0)
     # The last slot takes all that is left over, and is cut off.
@@ -48,7 +48,7 @@ def _unravelled(write: Writer, flat: Value, shape: Sequence[Expr]) -> list[Value
     """The index along each dim for places counted through all of them."""
     found: list[Value] = []
     for axis in range(len(shape) - 1):
-        behind = write.sizes.element(product(shape[axis + 1 :]))
+        behind = write.sizes.element(elements(shape[axis + 1 :]))
         found.append(flat // behind)
         flat = flat - found[-1] * behind
     return [*found, flat]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import precise, reduced
 from trtdiag.convert.registry import converter
-from trtdiag.network.facts import product
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Num, as_expr, sub
 
 
@@ -43,7 +43,7 @@ def _count(call: Call, x: Value, axes: Sequence[int]) -> Value:
     write = call.write
     correction = call.number_or_none("correction")
     correction = 1 if correction is None else correction
-    size = product([x.shape[axis] for axis in axes])
+    size = elements([x.shape[axis] for axis in axes])
     if isinstance(size, Num):
         return write.number(max(0.0, float(size.value) - float(correction)), x.dtype)
     if float(correction).is_integer():

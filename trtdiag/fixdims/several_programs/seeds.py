@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 
+from trtdiag.dims.joint_conditions import point_at
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import system_of
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, sizes_in
@@ -105,7 +106,7 @@ class Seeds:
             more: list[Conditions] = []
             while left.any():
                 index = self._nearest(points, left)
-                yield _point(points, index), more
+                yield point_at(points, index), more
                 left[index] = False
                 for program in more:
                     left &= ~members(program, points)
@@ -123,7 +124,7 @@ class Seeds:
                     scale, offset = each.lines[each.site]
                     left &= points[each.name] * scale + offset >= LEAST_SIZE * leaf.scale + leaf.offset
             if left.any():
-                return _point(points, self._nearest(points, left))
+                return point_at(points, self._nearest(points, left))
         return None
 
     def elsewhere(
@@ -165,7 +166,7 @@ class Seeds:
             group = np.zeros(total, dtype=bool)
             group[places[np.ravel(index) == number]] = True
             group &= hurdles == hurdles[group].min()
-            points = [_point(self.points, self._nearest(self.points, group, worth)) for worth in DIVISOR_WORTH]
+            points = [point_at(self.points, self._nearest(self.points, group, worth)) for worth in DIVISOR_WORTH]
             share = float((np.ravel(index) == number).sum()) / total
             stacks = tuple(dict.fromkeys(stack for _, stack in chosen))
             found.append(OtherWay(broken_here, stacks, share, tuple(points)))
@@ -205,10 +206,6 @@ class Seeds:
 def _unequal(condition: Condition) -> bool:
     """Whether it says that two sizes differ: an op mostly has a way for equal ones, too, and asks for none of them."""
     return isinstance(condition, Compare) and condition.relation is Relation.NE
-
-
-def _point(points: Mapping[str, IntArray], at: int) -> Point:
-    return {name: int(values[at]) for name, values in points.items()}
 
 
 def _values(coordinates: Sequence[Coordinate], examples: Mapping[str, int]) -> Point:

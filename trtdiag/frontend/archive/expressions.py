@@ -14,17 +14,14 @@ import re
 from abc import ABC, abstractmethod
 from functools import lru_cache
 
+from trtdiag.wording import words
+
 # Longest text and deepest nesting that is looked at; the longest seen in 105 exported networks is 1,300 characters.
 LIMIT_CHARACTERS = 20_000
 LIMIT_DEPTH = 80
 # How many bits a constant exponent may have, and how many a constant subexpression may grow to.
 LIMIT_EXPONENT_BITS = 7
 LIMIT_BITS = 4_096
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(text.split())
 
 
 _SYMPY = words(

@@ -13,7 +13,7 @@ import re
 import torch
 from torch._ops import OpOverload
 
-from trtdiag.frontend.archive.expressions import words
+from trtdiag.wording import words
 
 # Torch's own namespaces for compiled code, other processes, profiling and its tests.
 _INTERNAL = words(

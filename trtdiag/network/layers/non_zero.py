@@ -9,9 +9,10 @@ from typing import ClassVar
 import torch
 
 from trtdiag.network.dtype import BOOLS, INDICES, DType
-from trtdiag.network.facts import ShapeConstraints, product
+from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require
 from trtdiag.network.tensor import Tensor
+from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, Sym
 
 
@@ -37,7 +38,7 @@ class NonZero(Layer, takes=BOOLS):
 
     def born(self, inputs: Sequence[Tensor]) -> Mapping[str, Expr]:
         """The count, which is that of all elements at most."""
-        return {self.count: product(inputs[0].shape)}
+        return {self.count: elements(inputs[0].shape)}
 
     def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
         """A row for each dim, a column for each place."""
