@@ -50,7 +50,7 @@ def facts(lowered: Lowered) -> PrecisionFacts:
 
 def reasons(lowered: Lowered) -> dict[str, str]:
     """Why ops stay in float32, by op (of several calls the last)."""
-    return {each.target: each.reason for each in facts(lowered).stays}
+    return {each.target: each.why for each in facts(lowered).stays}
 
 
 def dtype_at(lowered: Lowered, op: str) -> set[torch.dtype]:

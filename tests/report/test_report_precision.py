@@ -43,7 +43,7 @@ def test_what_stays_is_told_with_the_reason() -> None:
     jsonschema.Draft202012Validator(json.loads(SCHEMA_PATH.read_text())).validate(body)
     told = body["partition"]["precision"]
     assert (told["asked"], told["unmatched"]) == ("fp16", ["no.such"])
-    assert {each["reason"] for each in told["stays_float32"]} == {each.reason for each in facts.stays}
+    assert {each["reason"] for each in told["stays_float32"]} == {each.why for each in facts.stays}
 
 
 def test_a_program_that_keeps_its_types_says_nothing_of_it() -> None:

@@ -18,7 +18,7 @@ from trtdiag.lower.precision.facts import PrecisionFacts
 
 @dataclass(frozen=True)
 class LoweringLimit:
-    """One op that stays as it is although lowering should have changed it.
+    """One op that stays as it is, or in float32, although lowering should have changed it.
 
     Attributes:
         node: Its name.

@@ -20,7 +20,8 @@ from trtdiag.engine.manifest import EngineInput, EngineOutput
 from trtdiag.frontend.program import ExportFailure, OpOrigin, Program
 from trtdiag.graph.segment import Segment
 from trtdiag.lower.facts import Checked, MetadataDefect
-from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
+from trtdiag.lower.lowered_facts import LoweringLimit
+from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.network.network import Origin
 from trtdiag.partition.facts import Fallback
 from trtdiag.partition.what_if import WhatIf
@@ -135,7 +136,7 @@ _FORMS: Mapping[type, Form] = {
     },
     OpCoverage: lambda op: {"engine": op.in_engines, "pytorch": op.in_pytorch, "no_work": op.idle},
     PrecisionFacts: lambda facts: {"asked": facts.precision, "stays_float32": facts.stays},
-    StaysFloat32: lambda op: {"op": op.target, **_at(op.origin)},
+    LoweringLimit: lambda op: {"op": op.target, "reason": op.why, **_at(op.origin)},
     CompilationFacts: lambda facts: {"engines": [_engine(*each) for each in enumerate(facts.engines)]},
     EngineInput: lambda port: {"shape": port.dims, "size": port.value},
     EngineOutput: lambda port: {"shape": port.dims},

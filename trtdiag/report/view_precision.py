@@ -14,7 +14,7 @@ _MOST_LINES = 3
 
 def precision_view(facts: PrecisionFacts) -> Part:
     """The ops that stay in float32 by reason, the most frequent first."""
-    alike = grouped(((each.target, each.reason), each) for each in facts.stays)
+    alike = grouped(((each.target, each.why), each) for each in facts.stays)
     rows = [
         (
             *cells(target, len(found), Long(reason)),

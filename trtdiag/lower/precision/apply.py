@@ -12,10 +12,10 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.user_entries import Entries
 from trtdiag.lower.draft import written_nodes
 from trtdiag.lower.graph_copy import GraphCopy, copied
-from trtdiag.lower.lowered_facts import Lowered, PassCount
+from trtdiag.lower.lowered_facts import Lowered, LoweringLimit, PassCount
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.decide import decide
-from trtdiag.lower.precision.facts import PrecisionFacts, StaysFloat32
+from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.lower.precision.own_reasons import OwnReasons
 from trtdiag.lower.precision.rewrite import Rewriter
 from trtdiag.options import Precision
@@ -50,7 +50,7 @@ def with_precision(lowered: Lowered, precision: Precision, keep_fp32: Sequence[s
     graph.lint()
     draft.graph_module.recompile()
     stays = [
-        StaysFloat32(node.name, target_name(node.target), decision.stays[node], origin_of(node))
+        LoweringLimit(node.name, target_name(node.target), decision.stays[node], origin_of(node))
         for node in graph.nodes
         if node in decision.stays
     ]

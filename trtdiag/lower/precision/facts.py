@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from trtdiag.frontend.program import OpOrigin
 from trtdiag.options import Precision
 
-
-@dataclass(frozen=True)
-class StaysFloat32:
-    """An op that computes in float32 although another precision was asked for.
-
-    Attributes:
-        node: Its name.
-        target: The op.
-        reason: Why, one clause.
-        origin: Source line and module.
-    """
-
-    node: str
-    target: str
-    reason: str
-    origin: OpOrigin
+if TYPE_CHECKING:
+    from trtdiag.lower.lowered_facts import LoweringLimit
 
 
 @dataclass(frozen=True)
@@ -39,6 +25,6 @@ class PrecisionFacts:
 
     precision: Precision
     lowered_ops: int
-    stays: tuple[StaysFloat32, ...]
+    stays: tuple[LoweringLimit, ...]
     casts: int
     unmatched: tuple[str, ...]
