@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -53,12 +53,8 @@ class OtherExamples:
             return plan, tried
         search.moved_pinned.update(group.key for group in groups)
         best, left = (plan, tried), {group.key for group in groups}
-        for sizes in other_sizes(groups, plan):
-            moved = replace(plan, sizes=sizes)
-            again = self._attempt(moved, plan)
-            if again is None:
-                continue
-            still = {group.key for group in pinned_groups(again, moved, {**search.examples, **sizes})}
+        for moved, again in self._other_exports(groups, plan):
+            still = {group.key for group in pinned_groups(again, moved, {**search.examples, **moved.sizes})}
             if len(still) < len(left):
                 best, left = (moved, again), still
             if not still:
@@ -73,19 +69,20 @@ class OtherExamples:
         """The plan with an example that torch accepts, where the given one is 0 of a Dim, and its try."""
         search = self.search
         groups = zero_groups(plan, {**search.examples, **plan.sizes})
-        for sizes in other_sizes(groups, plan):
-            moved = replace(plan, sizes=sizes)
-            again = self._attempt(moved, plan)
-            if again is not None:
-                for group in groups:
-                    search.notebook.pinned(group, tried, moved=sizes.get(group.sites[0]))
-                return moved, again
+        for moved, again in self._other_exports(groups, plan):
+            for group in groups:
+                search.notebook.pinned(group, tried, moved=moved.sizes.get(group.sites[0]))
+            return moved, again
         return None
 
-    def _attempt(self, moved: Plan, plan: Plan) -> Tried | None:
-        shown = ", ".join(f"{site} = {size}" for site, size in moved.sizes.items() if plan.sizes.get(site) != size)
-        again = self.search.attempt(moved, f"with another example: {shown}")
-        return None if isinstance(again, str) or not again.finished else again
+    def _other_exports(self, groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[tuple[Plan, Tried]]:
+        """The plan with one example after another, each with its try; those whose export did not end are left out."""
+        for sizes in other_sizes(groups, plan):
+            shown = ", ".join(f"{site} = {size}" for site, size in sizes.items() if plan.sizes.get(site) != size)
+            moved = replace(plan, sizes=sizes)
+            again = self.search.attempt(moved, f"with another example: {shown}")
+            if not isinstance(again, str) and again.finished:
+                yield moved, again
 
     def _needed(self, site: str, size: int, plan: Plan, left: set[str]) -> bool:
         """Whether the moved example size belongs to a dim that is dynamic now."""
@@ -100,10 +97,8 @@ class OtherExamples:
         search = self.search
         search.moved_collapsed = True
         share = _share(plan, tried, chosen)
-        for sizes in other_sizes(groups, plan):
-            moved = replace(plan, sizes=sizes)
-            again = self._attempt(moved, plan)
-            if again is None or pinned_groups(again, moved, {**search.examples, **sizes}):
+        for moved, again in self._other_exports(groups, plan):
+            if pinned_groups(again, moved, {**search.examples, **moved.sizes}):
                 continue
             answer = search.chosen(again, system_of(again.inputs, moved))
             if answer.conflict is not None:

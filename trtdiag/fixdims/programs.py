@@ -101,10 +101,8 @@ class Several:
         Raises:
             KeyError: A size is missing.
         """
-        for index, program in enumerate(self.programs):
-            if all(holds(condition, sizes) for condition in program.takes):
-                return index
-        return None
+        taking = (all(holds(condition, sizes) for condition in program.takes) for program in self.programs)
+        return next((index for index, takes in enumerate(taking) if takes), None)
 
 
 def routing_code(several: Several, files: Sequence[str]) -> str:
