@@ -9,6 +9,7 @@ import pytest
 from tests.test_architecture import (
     CHECKS,
     MOST_LINES,
+    MOST_LINES_OF_TESTS,
     Check,
     banned_file_names,
     banned_identifiers,
@@ -73,10 +74,17 @@ PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
     ),
     "long": (
         long_files,
-        "benchmarks/a.py",
+        "trtdiag/dims/a.py",
         "x = 1\n" * (MOST_LINES + 1),
-        "benchmarks/b.py",
+        "trtdiag/dims/b.py",
         "x = 1\n" * MOST_LINES,
+    ),
+    "long_benchmark": (
+        long_files,
+        "benchmarks/a.py",
+        "x = 1\n" * (MOST_LINES_OF_TESTS + 1),
+        "benchmarks/b.py",
+        "x = 1\n" * MOST_LINES_OF_TESTS,
     ),
     "file_name": (banned_file_names, "trtdiag/dims/utils.py", "", "trtdiag/dims/utility.py", ""),
     "file_name_part": (banned_file_names, "tests/graph_helpers.py", "", "tests/graph_cases.py", ""),
