@@ -92,7 +92,7 @@ def analyze(
         step("report")
         written = files.write(report)
     if not quiet and not files.to_stdout:
-        print_summary(report.analysis, own_console(), written, comparison=report.comparison)
+        print_summary(report.analysis, own_console(), written, comparison=report.comparison, source=source)
     return exit_code(report, threshold)
 
 

@@ -21,6 +21,15 @@ def engines_line(analysis: Analysis) -> str:
     return f"{one_line(target_name(analysis.target))}: {inside:,} of {amount(every, 'op')} in {engines}{rest}"
 
 
+def together_line(analysis: Analysis) -> str:
+    """``without what keeps them out: 1 engine``; empty where that would change nothing."""
+    together = None if analysis.partition is None else analysis.partition.together
+    if together is None:
+        return ""
+    before, after = (together.segments_before, together.ops_before), (together.segments_after, together.ops_after)
+    return "" if before == after else f"without what keeps them out: {amount(after[0], 'engine')}"
+
+
 def saved_words(saved: Sequence[bool | None]) -> str:
     """``2 of 3 engines from the engine cache``; empty where there was no cache."""
     asked = [found for found in saved if found is not None]

@@ -5,9 +5,10 @@ Names go in as rich `Text`, never as markup: a node called ``[red]`` stays ``[re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.text import Text
 
@@ -15,59 +16,170 @@ from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Body
-from trtdiag.report.engine_words import engines_line
+from trtdiag.report.engine_words import engines_line, together_line
 from trtdiag.report.page import Part
 from trtdiag.report.plain_table import plain_table
+from trtdiag.report.similar_findings import SimilarFindings, similar_findings
 from trtdiag.report.source_context import place
 from trtdiag.report.tried_words import tried_line
-from trtdiag.report.verdict import CauseTree, cause_trees, first_frame, severity_word, verdict
+from trtdiag.report.verdict import CauseTree, Verdict, cause_trees, first_frame, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_view
-from trtdiag.wording import one_line, visible
+from trtdiag.wording import listed, one_line, visible
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 _VERDICT_STYLES = {"error": "bold red", "warning": "bold yellow", "incomplete": "bold yellow", "clean": "bold green"}
 _LONGEST_MESSAGE_CHARS = 600
-_NARROW_COLUMNS = 72
+_TABLE_COLUMNS = 100  # below, a list takes the place of a table
+_LEAST_CODE_CHARS = 16  # less of a line of code says nothing
+_LEAST_COLUMNS = 24
+_MOST_OTHERS = 6
+_MOST_LINES = 4
+_MOST_NOT_CHECKED = 4
 _FINE_STATES = ("ok", "static")
 _MOST_DIMS = 24
 _MOST_CHANGES = 20
 
 
 def print_summary(
-    analysis: Analysis, console: Console, paths: Iterable[str] = (), *, comparison: Body | None = None
+    analysis: Analysis, console: Console, paths: Iterable[str] = (), *, comparison: Body | None = None, source: str = ""
 ) -> None:
-    """Print the verdict, the findings, the dims where something is wrong with them, and where the reports are."""
-    console.print(summary(analysis, paths, width=console.width, comparison=comparison))
+    """Print the verdict, the findings with what to do, the dims to declare, and where to go on.
+
+    Args:
+        analysis: What was found.
+        console: Where to; code to copy keeps its lines, however narrow it is.
+        paths: The reports that were written.
+        comparison: What changed since an earlier report.
+        source: What the user gave to be analysed, for the command to go on with; empty names none.
+    """
+    told = summary(analysis, paths, width=console.width, comparison=comparison, source=source)
+    console.print(told, crop=False)
 
 
 def summary(
-    analysis: Analysis, paths: Iterable[str] = (), *, width: int = 80, comparison: Body | None = None
+    analysis: Analysis,
+    paths: Iterable[str] = (),
+    *,
+    width: int = 80,
+    comparison: Body | None = None,
+    source: str = "",
 ) -> RenderableType:
-    """The summary as something rich can print; below 72 columns lists take the place of tables."""
+    """The summary as something rich can print to a console of ``width`` columns (``crop=False``)."""
     result = verdict(analysis)
-    parts: list[RenderableType] = [Text(result.text, style=_VERDICT_STYLES[result.status])]
+    parts: list[RenderableType] = [_headline(analysis, result)]
     parts.extend(
         Text(one_line(f"{stage.name} failed: {stage.message}", _LONGEST_MESSAGE_CHARS), style="red")
         for stage in analysis.stages
         if stage.state == "failed"
     )
-    trees = cause_trees(analysis.findings)
-    if trees:
-        parts.append(_finding_list(trees) if width < _NARROW_COLUMNS else _finding_table(trees))
-    if any(row.state not in _FINE_STATES for row in analysis.dims.rows):
-        parts.append(_dims(analysis, narrow=width < _NARROW_COLUMNS))
+    for found in similar_findings(cause_trees(analysis.findings)):
+        parts += [Text(""), *_finding(found, analysis, width)]
+    declared = _declaration(analysis)
+    if declared is not None:
+        parts += [Text(""), Text("What to declare:", style="bold"), Text(""), _code(declared)]
+    elif any(row.state not in _FINE_STATES for row in analysis.dims.rows):
+        parts += [Text(""), *_dims(analysis.dims.rows, width)]
+    parts.append(Text(""))
+    if comparison is not None:
+        parts += [comparison_text(comparison_view(comparison)), Text("")]
+    parts += _ending(analysis, result, source, width)
+    parts.extend(Text(f"report: {visible(path)}", no_wrap=True, overflow="ignore") for path in paths)
+    return Group(*parts)
+
+
+def _headline(analysis: Analysis, result: Verdict) -> RenderableType:
+    label = one_line(analysis.program.label)
+    return _hanging(2, (f"{label}: ", "bold"), (result.short, _VERDICT_STYLES[result.status]))
+
+
+def _finding(found: SimilarFindings, analysis: Analysis, width: int) -> Iterator[RenderableType]:
+    """A block: what is wrong, of what else, at which line, what to do, what it causes."""
+    finding, count = found.finding, len(found.trees)
+    yield _hanging(4, _label(finding, count), _message(finding))
+    if found.others:
+        others = listed([one_line(words) for words in found.others], _MOST_OTHERS)
+        yield _hanging(8, "  also: ", visible(others))
+    line = _line(found, width)
+    if line is not None:
+        yield line
+    if finding.fix is not None:
+        yield _hanging(7, ("  fix: ", "green"), one_line(finding.fix.title, _LONGEST_MESSAGE_CHARS))
+        code = finding.fix.code.rstrip("\n")
+        if code and count == 1 and code != _declaration(analysis):
+            yield _code(visible(code), 7)
+    yield from _caused(found.caused, 1)
+
+
+def _label(finding: Finding, count: int) -> Text:
+    times = f" x{count:,}" if count > 1 else ""
+    word = severity_word(finding.severity), _STYLES[finding.severity]
+    return Text.assemble(word, f" {one_line(finding.rule)}{times}  ")
+
+
+def _message(finding: Finding) -> str:
+    return one_line(finding.message, _LONGEST_MESSAGE_CHARS)
+
+
+def _caused(trees: Iterable[CauseTree], depth: int) -> Iterator[RenderableType]:
+    for found in similar_findings(trees):
+        mark = "  " * depth + "└ "
+        yield _hanging(len(mark) + 2, mark, _label(found.finding, len(found.trees)), _message(found.finding))
+        yield from _caused(found.caused, depth + 1)
+
+
+def _line(found: SimilarFindings, width: int) -> RenderableType | None:
+    """Where they are, ``model.py:33 (+2)  y = attention(q, k)``, the code of one line cut where the terminal ends."""
+    findings = [tree.finding for tree in found.trees]
+    frames = list(dict.fromkeys(frame for finding in findings if (frame := first_frame(finding)) is not None))
+    if not frames:
+        return None
+    more = sum(len(finding.places) for finding in findings) - len(findings)
+    where = "  " + listed([place(frame) for frame in frames], _MOST_LINES) + (f" (+{more:,})" if more > 0 else "")
+    if len(frames) > 1:
+        return _hanging(4, (where, "dim"))
+    if frames[0].inside is not None:
+        where += f", in {one_line(frames[0].inside.short)}"
+    room = width - len(where) - 2
+    code = visible(frames[0].code.strip()) if room >= _LEAST_CODE_CHARS else ""
+    shown = code if len(code) <= room else code[: room - 1] + "…"
+    return _hanging(4, (where, "dim"), "  " if shown else "", shown)
+
+
+def _declaration(analysis: Analysis) -> str | None:
+    """The code that declares all dims as they should be; ``None`` where nothing has to change, or none is known."""
+    declaration = analysis.dims.declaration
+    return None if declaration is None or declaration.refused else declaration.code.rstrip("\n")
+
+
+def _code(code: str, left: int = 0) -> Text:
+    """Code to copy: its lines are never broken."""
+    lines = "\n".join(" " * left + line if line else "" for line in code.split("\n"))
+    return Text(lines, no_wrap=True, overflow="ignore")
+
+
+def _ending(analysis: Analysis, result: Verdict, source: str, width: int) -> Iterator[RenderableType]:
+    """Engines, what was tried, what to run next, what was not checked."""
     engines = engines_line(analysis)
     if engines:
-        parts.append(Text(engines))
+        together = together_line(analysis)
+        yield _hanging(2, engines + (f"; {together}" if together else ""))
     if analysis.tried is not None:
-        parts.append(Text(tried_line(analysis.tried)))
-        parts += [_set_in(2, Text(one_line(note, _LONGEST_MESSAGE_CHARS))) for note in analysis.tried.remedies]
-    if comparison is not None:
-        parts.append(comparison_text(comparison_view(comparison)))
-    if result.caveat:
-        parts.append(Text(result.caveat, style="dim"))
-    parts.extend(Text(f"report: {visible(path)}") for path in paths)
-    return Group(*parts)
+        yield Text(tried_line(analysis.tried))
+        yield from (_hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
+    if source:
+        yield _code(f"next: trtdiag {'fix-dims' if _dims_to_fix(analysis) else 'compile'} {shlex.quote(source)}")
+    skipped = [stage.name for stage in analysis.stages if stage.state == "not run"]
+    if skipped:
+        yield Text(f"not run: {', '.join(skipped)}", style="dim")
+    for text in analysis.not_checked[:_MOST_NOT_CHECKED]:
+        yield _hanging(2, (f"not checked: {one_line(text, _LONGEST_MESSAGE_CHARS)}", "dim"))
+    if len(analysis.not_checked) > _MOST_NOT_CHECKED:
+        yield Text(f"and {len(analysis.not_checked) - _MOST_NOT_CHECKED:,} more not checked", style="dim")
+
+
+def _dims_to_fix(analysis: Analysis) -> bool:
+    wrong = any(row.state not in _FINE_STATES for row in analysis.dims.rows)
+    return wrong or analysis.dims.declaration is not None or analysis.program.failure is not None
 
 
 def page_summary(view: Part, paths: Iterable[str] = ()) -> RenderableType:
@@ -98,76 +210,51 @@ def comparison_text(view: Part) -> RenderableType:
     return Padding(Group(*lines), (1, 0))
 
 
-def _lines(trees: Iterable[CauseTree], depth: int = 0) -> Iterator[tuple[int, Finding, Text]]:
-    """How deep each finding stands below its root, and its severity."""
-    for tree in trees:
-        severity = tree.finding.severity
-        yield depth, tree.finding, Text(severity_word(severity), style=_STYLES[severity])
-        yield from _lines(tree.caused, depth + 1)
-
-
-def _where(finding: Finding) -> str:
-    frame = first_frame(finding)
-    more = len(finding.places) - 1
-    where = place(frame) if frame else ""
-    if frame is not None and frame.inside is not None:
-        where += f", in {one_line(frame.inside.short)}"
-    return f"{where} (+{more:,})" if where and more > 0 else where
-
-
-def _finding_table(trees: Iterable[CauseTree]) -> RenderableType:
-    table = plain_table()
-    for name in ("id", "severity"):
-        table.add_column(name, no_wrap=True)
-    for name, ratio in (("finding", 3), ("line", 2)):
-        table.add_column(name, ratio=ratio, overflow="fold")
-    for depth, finding, severity in _lines(trees):
-        # A finding that another causes is set in under it.
-        mark = "  " * (depth - 1) + "└ " if depth else ""
-        message = Text(one_line(finding.message, _LONGEST_MESSAGE_CHARS))
-        table.add_row(Text(mark + one_line(finding.id)), severity, message, Text(_where(finding), style="dim"))
-    return Padding(table, (1, 0))
-
-
-def _finding_list(trees: Iterable[CauseTree]) -> RenderableType:
-    lines: list[RenderableType] = []
-    for depth, finding, severity in _lines(trees):
-        left = min(depth, 2) * 2
-        lines.append(_set_in(left, Text.assemble(one_line(finding.id), " ", severity, overflow="fold")))
-        body = Text(one_line(finding.message, _LONGEST_MESSAGE_CHARS), overflow="fold")
-        lines.append(_set_in(left + 2, body))
-        if where := _where(finding):
-            lines.append(_set_in(4, Text(where, style="dim", overflow="fold")))
-    return Padding(Group(*lines), (1, 0))
-
-
-def _set_in(left: int, text: Text) -> Padding:
-    return Padding(text, (0, 0, 0, left))
-
-
-def _dims(analysis: Analysis, *, narrow: bool) -> RenderableType:
-    """The dims that need attention, and one line about the others."""
-    wrong = [row for row in analysis.dims.rows if row.state not in _FINE_STATES]
-    counts = (max(0, len(wrong) - _MOST_DIMS), "more like these"), (len(analysis.dims.rows) - len(wrong), "fine")
+def _dims(rows: Sequence[DimRow], width: int) -> Iterator[RenderableType]:
+    """The dims that need attention, where no declaration of all is known, and one line about the others."""
+    wrong = [row for row in rows if row.state not in _FINE_STATES]
+    if width >= _TABLE_COLUMNS:
+        table = plain_table(
+            ("dim", "declared", "range", "allowed", "suggested", "state"), title="Dims", title_justify="left"
+        )
+        for row in wrong[:_MOST_DIMS]:
+            cells = (row.site, row.declared, str(row.range), row.allowed, row.suggested)
+            table.add_row(*(Text(one_line(cell)) for cell in cells), Text(row.state, style="yellow"))
+        yield table
+    else:
+        yield Text("Dims")
+        for row in wrong[:_MOST_DIMS]:
+            declared = f" declared {row.declared}" if row.declared else ""
+            more = [f"{name} {text}" for name, text in (("allowed", row.allowed), ("suggested", row.suggested)) if text]
+            told = one_line(
+                f"{row.site}{declared}: {row.state}, {', '.join([str(row.range), *more])}", _LONGEST_MESSAGE_CHARS
+            )
+            yield _hanging(4, "  ", told)
+    counts = (max(0, len(wrong) - _MOST_DIMS), "more like these"), (len(rows) - len(wrong), "fine")
     rest = ", ".join(f"{number:,} {words}" for number, words in counts if number)
-    shown = wrong[:_MOST_DIMS]
-    parts = _dims_list(shown) if narrow else [_dims_table(shown)]
-    return Padding(Group(*parts, *([Text(f"and {rest}", style="dim")] if rest else [])), (0, 0, 1, 0))
+    if rest:
+        yield Text(f"and {rest}", style="dim")
 
 
-def _dims_table(rows: Iterable[DimRow]) -> RenderableType:
-    heads = ("dim", "declared", "range", "allowed", "suggested", "state")
-    table = plain_table(heads, title="Dims", title_justify="left")
-    for row in rows:
-        cells = (row.site, row.declared, str(row.range), row.allowed, row.suggested)
-        table.add_row(*(Text(one_line(cell)) for cell in cells), Text(row.state, style="yellow"))
-    return table
+class _Hanging:
+    """Text whose lines after the first begin further to the right; no line ends in spaces."""
+
+    def __init__(self, text: Text, left: int) -> None:
+        self._text = text
+        self._left = left
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = max(_LEAST_COLUMNS, options.max_width)
+        first = self._text.wrap(console, width, overflow="fold")[0]
+        rest = self._text[len(first) :]
+        first.rstrip()
+        yield first
+        blank = len(rest) - len(rest.plain.lstrip())
+        if blank < len(rest):
+            for line in rest[blank:].wrap(console, width - self._left, overflow="fold"):
+                line.rstrip()
+                yield Text(" " * self._left) + line
 
 
-def _dims_list(rows: Iterable[DimRow]) -> Iterator[RenderableType]:
-    yield Text("Dims")
-    for row in rows:
-        yield Text(one_line(f"{row.site} declared {row.declared}: {row.state}"), style="yellow", overflow="fold")
-        for name, text in (("allowed", row.allowed), ("suggested", row.suggested)):
-            if text:
-                yield _set_in(2, Text(one_line(f"{name} {text}"), overflow="fold"))
+def _hanging(left: int, *parts: Text | str | tuple[str, str]) -> RenderableType:
+    return _Hanging(Text.assemble(*parts), left)

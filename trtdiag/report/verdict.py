@@ -26,6 +26,7 @@ class Verdict:
         text: One line; claims no more than was checked.
         counts: ``2 errors, 3 warnings, 1 note``.
         caveat: What else the line does not cover; empty when nothing was left out or the line says it.
+        short: The same without the first cause, for where that is told next.
         headline: The line of the page, which names the first cause below it: what failed, counts, and engines.
         uncovered: The caveat without the stages that failed, which the headline names.
         first: The finding to begin with; ``None`` without one at or above warning.
@@ -35,6 +36,7 @@ class Verdict:
     text: str
     counts: str
     caveat: str
+    short: str = ""
     headline: str = ""
     uncovered: str = ""
     first: Finding | None = None
@@ -133,10 +135,11 @@ def verdict(analysis: Analysis) -> Verdict:
     facts, planned = analysis.compilation, planned_line(analysis)
     headline = f"{short}; {planned}" if planned else short
     if facts is not None:
-        text, headline = (f"{_of_compiling(facts)}; {words[:1].lower()}{words[1:]}" for words in (text, short))
+        text, short = (f"{_of_compiling(facts)}; {words[:1].lower()}{words[1:]}" for words in (text, short))
+        headline = short
         if facts.verification is not None and outcome(facts.verification) == "differs":
             status = "error"
-    return Verdict(status, text, counts, caveat, headline, uncovered, first)
+    return Verdict(status, text, counts, caveat, short, headline, uncovered, first)
 
 
 def planned_line(analysis: Analysis) -> str:

@@ -1,0 +1,114 @@
+"""Findings that differ in names or numbers alone are told once, with a count and the other names."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from rich.console import Console
+from sample_analysis import finding
+from torch import Tensor, nn
+from torch.export import Dim, export
+
+import trtdiag
+from trtdiag.analysis.finding import Finding, Fix, Severity
+from trtdiag.report.similar_findings import similar_findings
+from trtdiag.report.terminal import print_summary
+from trtdiag.report.verdict import cause_trees
+
+GUARD = "guard {0} == 2*({0} // 2) breaks the range of {0}: {0} = 200 works, {0} = 201 fails"
+
+
+def unbounded(number: int, site: str, severity: Severity = Severity.ERROR) -> Finding:
+    fix = Fix(f"declare the largest {site} that you will run", code=f"LARGEST = {number}")
+    return finding(number, "SYM201", severity, f"{site} has no upper bound (2..oo)", fix=fix)
+
+
+def told(*findings: Finding) -> list[tuple[str, int, tuple[str, ...]]]:
+    return [(found.finding.id, len(found.trees), found.others) for found in similar_findings(cause_trees(findings))]
+
+
+def printed(report: trtdiag.Report, width: int = 80, source: str = "") -> str:
+    out = io.StringIO()
+    print_summary(report.analysis, Console(file=out, width=width), source=source)
+    return out.getvalue()
+
+
+def test_names_are_told_beside_the_first() -> None:
+    assert told(unbounded(1, "x.shape[0]"), unbounded(2, "y.shape[0]"), unbounded(3, "z[1].shape[7]")) == [
+        ("SYM201-1", 3, ("y.shape[0]", "z[1].shape[7]"))
+    ]
+
+
+def test_of_expressions_only_the_name_is_told() -> None:
+    h, w = (finding(at, "GRD301", Severity.ERROR, GUARD.format(name)) for at, name in ((1, "h"), (2, "w")))
+    assert told(h, w) == [("GRD301-1", 2, ("w",))]
+
+
+def test_equal_messages_are_one_without_other_names() -> None:
+    same = [finding(at, "A", Severity.ERROR, "a guard breaks") for at in (1, 2)]
+    assert told(*same) == [("A-1", 2, ())]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        unbounded(2, "y.shape[0]", Severity.WARNING),
+        finding(2, "SYM202", Severity.ERROR, "x.shape[0] has no upper bound (2..oo)"),
+        finding(2, "SYM201", Severity.ERROR, "y.shape[0] has no upper bound (2..oo)"),  # and no fix
+        finding(2, "SYM201", Severity.ERROR, "batch and height are declared apart"),
+        finding(2, "SYM201", Severity.ERROR, "every word of these is another"),
+    ],
+    ids=["severity", "rule", "fix", "length", "words"],
+)
+def test_what_says_something_else_stands_alone(other: Finding) -> None:
+    assert [count for _, count, _ in told(unbounded(1, "x.shape[0]"), other)] == [1, 1]
+
+
+def test_what_they_cause_is_kept_together() -> None:
+    first, second = unbounded(1, "x.shape[0]"), unbounded(2, "y.shape[0]")
+    caused = [finding(at, "OPS502", Severity.WARNING, f"op {at} stays", root=f"SYM201-{at}") for at in (1, 2)]
+    (found,) = similar_findings(cause_trees([first, second, *caused]))
+    assert [tree.finding.id for tree in found.caused] == ["OPS502-1", "OPS502-2"]
+
+
+class Halves(nn.Module):
+    def forward(self, first_picture: Tensor, second_picture: Tensor) -> Tensor:
+        return first_picture.relu() + second_picture.reshape(first_picture.shape)
+
+
+def test_the_summary_of_a_program_at_80_columns() -> None:
+    shapes = {"first_picture": {0: Dim.AUTO, 1: Dim.AUTO}, "second_picture": {0: Dim.AUTO, 1: Dim.AUTO}}
+    program = export(Halves(), (torch.randn(5, 7), torch.randn(5, 7)), dynamic_shapes=shapes)
+    lines = printed(trtdiag.analyze(program), source="my model.pt2").splitlines()
+    (head,) = [line for line in lines if line.startswith("error SYM201")]
+    assert head.startswith("error SYM201 x2  first_picture.shape[0] has no upper bound")
+    assert "  also: first_picture.shape[1]" in lines
+    assert "  fix: declare the largest first_picture.shape[0] that you will run" in lines
+    assert "next: trtdiag fix-dims 'my model.pt2'" in lines
+    assert "not checked: numerics: nothing was run on data" in lines
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert max(map(len, lines)) <= 80
+
+
+class Pairs(nn.Module):
+    def forward(self, picture: Tensor) -> Tensor:
+        return picture.reshape(-1, 2, picture.shape[1]).sum(1)
+
+
+def test_code_to_copy_is_whole_however_narrow_the_terminal() -> None:
+    shapes = {"picture": {0: Dim("height_of_the_picture", min=4, max=40)}}
+    report = trtdiag.analyze((Pairs(), (torch.randn(8, 3),), {}, shapes))
+    declaration = report.analysis.dims.declaration
+    assert declaration is not None
+    code = declaration.code.strip()
+    assert max(map(len, code.splitlines())) > 40
+    assert f"What to declare:\n\n{code}\n\n" in printed(report, width=24)
+
+
+def test_what_to_do_next_where_the_dims_hold() -> None:
+    program = export(nn.Linear(3, 4), (torch.randn(5, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
+    report = trtdiag.analyze(program)
+    assert "next: trtdiag compile model.pt2" in printed(report, source="model.pt2").splitlines()
+    assert "next:" not in printed(report)
