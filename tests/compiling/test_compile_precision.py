@@ -45,7 +45,7 @@ def test_the_users_list_reaches_the_engines():
     facts = found.plan.lowered.precision
     assert facts is not None
     assert facts.unmatched == ("no.such",)
-    assert "keep_fp32 names head" in {each.reason for each in facts.stays}
+    assert "keep_fp32 names head" in {each.why for each in facts.stays}
     graph = found.plan.lowered.graph_module.graph
     (head,) = graph.find_nodes(op="call_function", target=torch.ops.aten.linear.default)
     assert found.plan.types.engine[head.name] == (torch.float32,)
