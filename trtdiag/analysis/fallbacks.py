@@ -185,9 +185,8 @@ def _group(
 
 
 def _left(fallback: Fallback, program: Program, plan: EnginePlan) -> LeftOp:
-    origin = plan.lowered.origins.get(fallback.node)
     own = whole_of(fallback.node, program.origins)  # the node in the program's own graph
-    place = Place(node=own, op=fallback.op) if origin is None else at_origin(own, origin, fallback.op)
+    place = at_origin(own, plan.lowered.origins.get(fallback.node), fallback.op)
     return LeftOp(fallback.node, fallback.limit, place)
 
 

@@ -32,14 +32,13 @@ def stated_by(target: Target, statement: str) -> str:
 
 def place_of(program: Program, node: str, op: str | None = None, frame: Frame | None = None) -> Place:
     """The place of a node; ``frame`` is taken where given, else the node's best source line."""
-    origin = program.origins.get(node)
+    return at_origin(node, program.origins.get(node), op, frame)
+
+
+def at_origin(node: str | None, origin: OpOrigin | None, op: str | None = None, frame: Frame | None = None) -> Place:
+    """The place of a node, with its module and line where its origin is known."""
     if origin is None:
         return Place(node=node, frame=frame, op=op)
-    return at_origin(node, origin, op, frame)
-
-
-def at_origin(node: str | None, origin: OpOrigin, op: str | None = None, frame: Frame | None = None) -> Place:
-    """The place of a node whose origin is at hand."""
     return Place(node=node, module_path=origin.module_path, frame=frame or origin.stack.best, op=op)
 
 

@@ -17,6 +17,7 @@ from trtdiag.convert.registry import converter_of
 from trtdiag.convert.writer import Writer
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.operators import OpOverload, named_arguments, target_name
 from trtdiag.graph.values import NumberValue, TensorValue, is_row_major
 from trtdiag.graph.walk import NodeKind, classify
@@ -83,8 +84,7 @@ class Interpreter:
 
     def origin(self, node: Node) -> Origin:
         """What the layers of an op are named after."""
-        found = self._source.origins.get(node.name)
-        return Origin(target_name(node.target), node.name, found.stack.best if found else None)
+        return Origin(target_name(node.target), node.name, stack_of(self._source.origins, node.name).best)
 
     def _expected(self, node: Node) -> tuple[Tensor | None, ...]:
         """What each output must be; ``None`` where nobody reads it."""

@@ -17,9 +17,9 @@ from torch.fx import Node
 from trtdiag.dims.facts import AskedByOp, GuardOrigin
 from trtdiag.dims.op_trial import NotTriedError, OpTrial
 from trtdiag.dims.solved_sets import Solved
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.source import NO_STACK
 from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import LocatedNode, walk
 from trtdiag.shapes.op_call import OpCall, callee
@@ -180,7 +180,6 @@ def _stated(demand: Demand, hints: Mapping[str, int]) -> Condition:
 
 
 def _origin(program: Program, located: LocatedNode, asked: AskedByOp) -> GuardOrigin:
-    origin = program.origins.get(located.name)
-    stack = NO_STACK if origin is None else origin.stack
+    stack = stack_of(program.origins, located.name)
     op = target_name(located.node.target)
     return GuardOrigin((FOUND_IN,), stack, branch=False, op=op, node=located.name, asked=asked)

@@ -11,10 +11,10 @@ from torch.fx import Node
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, Role, WideTensor
 from trtdiag.dtypes.intervals import value_spans
 from trtdiag.dtypes.value_span import Span
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.inputs import placeholders
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.source import Frame
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts
@@ -77,19 +77,15 @@ def _wide(program: Program, located: LocatedNode, role: Role, span: Span) -> Wid
     why = span.why
     if not span.fits_int32 and span.root and why not in span.root and span.root not in why:
         why = f"{why} (from {span.root})"
-    return WideTensor(located.name, role, span.as_range(), fit_of(span), why, _line(program, located))
+    frame = stack_of(program.origins, located.name).best
+    return WideTensor(located.name, role, span.as_range(), fit_of(span), why, frame)
 
 
 def _odd(program: Program, located: LocatedNode, role: Role, same: Callable[[torch.dtype], bool]) -> OddTensor:
     inherited = any(same(dtype) for source in located.node.all_input_nodes for dtype in _dtypes(source))
     op = located.node.op if located.node.op != "call_function" else target_name(located.node.target)
     name = dtype_text(dtype_of_tensor(located.node) or torch.float64)
-    return OddTensor(located.name, role, name, op, not inherited, _line(program, located))
-
-
-def _line(program: Program, located: LocatedNode) -> Frame | None:
-    origin = program.origins.get(located.name)
-    return origin.stack.best if origin else None
+    return OddTensor(located.name, role, name, op, not inherited, stack_of(program.origins, located.name).best)
 
 
 def dtype_of_tensor(node: Node) -> torch.dtype | None:

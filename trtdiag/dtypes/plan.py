@@ -15,6 +15,7 @@ from trtdiag.dtypes.plan_facts import PlannedTensor, TypePlan
 from trtdiag.dtypes.plan_integers import NARROW, Integers
 from trtdiag.dtypes.plan_uint8 import is_uint8_at_the_edge
 from trtdiag.dtypes.planned_dtype import Planned, no_counterpart
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.inputs import Placeholder, placeholders_of
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.values import leaves
@@ -136,8 +137,7 @@ class _Planning:
             each = found[0]
             if each.planned.dtype != each.dtype:
                 role = Role.OUTPUT if node in returned and self._role(node) is Role.INNER else self._role(node)
-                origin = self.lowered.origins.get(node.name)
-                frame = origin.stack.best if origin else None
+                frame = stack_of(self.lowered.origins, node.name).best
                 yield PlannedTensor(node.name, role, each.dtype, each.planned.dtype, each.planned.why, frame)
 
     def _role(self, node: Node) -> Role:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin
-from trtdiag.graph.source import NO_STACK, parse_stack
+from trtdiag.graph.source import NO_STACK, Stack, parse_stack
 from trtdiag.graph.walk import walk
 
 _SELF = re.compile(r"L\['self'\]|L__self__|\b__self__\b")
@@ -26,6 +27,11 @@ def origin_of(node: Node) -> OpOrigin:
     path, kind = _module(node.meta.get("nn_module_stack"))
     trace = node.meta.get("stack_trace")
     return OpOrigin(path, kind, parse_stack(trace) if isinstance(trace, str) else NO_STACK)
+
+
+def stack_of(origins: Mapping[str, OpOrigin], node: str) -> Stack:
+    """The source lines of a node by its name; none where its origin is not known."""
+    return origins[node].stack if node in origins else NO_STACK
 
 
 def _module(stack: Any) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from trtdiag.errors import UserError
 from trtdiag.frontend.move_to_device import on_device, program_device
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.operators import has_kernel, operator_of
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.partition.facts import Fallback
@@ -47,8 +48,7 @@ def require_kernels(lowered: Lowered, fallback: Sequence[Fallback], device: str)
         op = operator_of(nodes[entry.node])
         if op is None or not entry.computes or has_kernel(op, device):
             continue
-        origin = lowered.origins.get(entry.node)
-        frame = None if origin is None else origin.stack.best
+        frame = stack_of(lowered.origins, entry.node).best
         raise UserError(
             f"{entry.op} cannot run on {device}{'' if frame is None else f' ({frame})'}",
             because=f"it was made for another device, and stays with PyTorch: {entry.limit.why}",

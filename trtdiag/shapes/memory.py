@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import held_tensors, placeholders, storage_bytes, storage_key
@@ -38,14 +39,13 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
     input_bytes = _sum(inputs)
     live_bytes = _sum([input_bytes, peak.bytes])
     live_at = peak.at if live_bytes is not None else None
-    origin = program.origins.get(live_at) if live_at else None
     largest = sorted(liveness.allocated.items(), key=lambda item: -item[1])[:MOST_NODES]
     return MemoryEstimate(
         weight_bytes=sum(weights.values()),
         input_bytes=input_bytes,
         live_bytes=live_bytes,
         live_at=live_at,
-        live_frame=origin.stack.best if origin else None,
+        live_frame=stack_of(program.origins, live_at).best if live_at else None,
         largest=tuple(largest),
     )
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.source import Frame
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue, Value
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
@@ -94,7 +94,7 @@ def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> Symbo
         range=program.ranges.get(name),
         hint=program.hints.get(name),
         origins=tuple(dict.fromkeys(sites)) or _elsewhere(program, found.first, born_by),
-        born_at=_line(program, bearer),
+        born_at=None if bearer is None else stack_of(program.origins, bearer.name).best,
         born_by=born_by,
         uses=found.uses,
         expressions=tuple(to_text(expr, program.names) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
@@ -108,9 +108,3 @@ def _elsewhere(program: Program, first: LocatedNode | None, born_by: str | None)
     if first is None or first.kind is not NodeKind.PLACEHOLDER:
         return ()
     return tuple(given.name for given in program.inputs if given.placeholder == first.name) or (first.name,)
-
-
-def _line(program: Program, bearer: LocatedNode | None) -> Frame | None:
-    if bearer is None or bearer.name not in program.origins:
-        return None
-    return program.origins[bearer.name].stack.best

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Interpreter, Node
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.operators import target_name
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.network.network import Origin
@@ -49,8 +50,7 @@ def values_of(lowered: Lowered, flat_inputs: Sequence[Any]) -> dict[str, Any]:
 
 def origin_of(lowered: Lowered, node: Node) -> Origin:
     """The op of a node, with its source line."""
-    known = lowered.origins.get(node.name)
-    return Origin(target_name(node.target), node.name, None if known is None else known.stack.best)
+    return Origin(target_name(node.target), node.name, stack_of(lowered.origins, node.name).best)
 
 
 def user_outputs(lowered: Lowered) -> list[Any]:

@@ -67,5 +67,4 @@ def _evidence(tried: TriedBuilds, engine: TriedEngine) -> Iterator[Evidence]:
 def _place(partition: PartitionFacts, node: str | None) -> Place:
     if node is None:
         return Place()
-    origin = partition.plan.lowered.origins.get(node)
-    return Place(node=node) if origin is None else at_origin(node, origin)
+    return at_origin(node, partition.plan.lowered.origins.get(node))

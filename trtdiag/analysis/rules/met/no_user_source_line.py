@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import place_of
 from trtdiag.analysis.rule import rule
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
-from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.wording import amount
@@ -44,9 +44,9 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
     """
     # Sizes, checks, subgraphs and the unpacking of results are written by torch.export and have no line of the user's.
     ops = [located for located in walk(checked.graph_module) if located.kind is NodeKind.OP]
-    bare = [located for located in ops if _stack(program, located).best is None]
-    inside = [located for located in bare if _stack(program, located).frames]
-    without = [located for located in bare if not _stack(program, located).frames]
+    bare = [located for located in ops if stack_of(program.origins, located.name).best is None]
+    inside = [located for located in bare if stack_of(program.origins, located.name).frames]
+    without = [located for located in bare if not stack_of(program.origins, located.name).frames]
     yield from _hits(program, without, len(ops), "no stack was recorded", _EXPORT_AGAIN)
     yield from _hits(program, inside, len(ops), "every line of their stacks lies inside torch", _OWN_FORWARD)
 
@@ -64,8 +64,3 @@ def _hits(program: Program, bare: list[LocatedNode], ops: int, reason: str, fix:
             fix,
             cause=reason,
         )
-
-
-def _stack(program: Program, located: LocatedNode) -> Stack:
-    origin = program.origins.get(located.name)
-    return NO_STACK if origin is None else origin.stack

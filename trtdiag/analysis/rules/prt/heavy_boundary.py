@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from trtdiag.analysis.fallback_hits import HEAVY_BYTES
 from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.places import place_of
+from trtdiag.analysis.places import at_origin, place_of
 from trtdiag.analysis.rule import rule
+from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.partition.facts import Boundary, Bytes
 from trtdiag.wording import amount, sized
@@ -68,8 +69,7 @@ def _way(boundary: Boundary) -> str:
 
 
 def _line(facts: PartitionFacts, boundary: Boundary) -> str:
-    origin = facts.plan.lowered.origins.get(boundary.tensor)
-    frame = origin.stack.best if origin is not None else None
+    frame = stack_of(facts.plan.lowered.origins, boundary.tensor).best
     if frame is None:
         return boundary.tensor
     return f"{frame}: {frame.code}" if frame.code else str(frame)
@@ -78,5 +78,4 @@ def _line(facts: PartitionFacts, boundary: Boundary) -> str:
 def _place(program: Program, facts: PartitionFacts, boundary: Boundary) -> Place:
     if boundary.tensor in program.origins:
         return place_of(program, boundary.tensor)
-    origin = facts.plan.lowered.origins.get(boundary.tensor)
-    return Place() if origin is None else Place(module_path=origin.module_path, frame=origin.stack.best)
+    return at_origin(None, facts.plan.lowered.origins.get(boundary.tensor))
