@@ -96,12 +96,8 @@ def sizes_in(inputs: Iterable[InputTensor]) -> dict[str, Expr]:
 
 def taken_by_plan(tried: Tried, plan: Plan, coordinates: Sequence[Coordinate]) -> Conditions | None:
     """What an exported ``plan`` admits, all of whose conditions hold; ``None`` where that cannot be said."""
-    system = system_of(tried.inputs, plan)
-    found = placed(sizes_in(tried.inputs), system.box, coordinates)
-    if found is None:
-        return None
-    values, conditions = found
-    return _distinct([*conditions, *(substitute(condition, values) for condition in system.asked)])
+    view = view_of(tried, plan, coordinates)
+    return None if view is None else _distinct(condition for condition, origin in view.conditions if origin is None)
 
 
 def taken_by_choice(tried: Tried, chosen: Chosen, coordinates: Sequence[Coordinate]) -> Conditions | None:
