@@ -126,7 +126,7 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
         "bytes": sum(len(engine.blob) for engine in made.engines),
         "engines": len(made.engines),
         "layers": sum(len(one.network.layers) for one in made.converted),
-        "stays": None if half is None else sorted({f"{one.target}: {one.reason}" for one in half.stays}),
+        "stays": None if half is None else sorted({f"{one.target}: {one.why}" for one in half.stays}),
     }
 
 
