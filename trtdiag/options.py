@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, TypeVar
@@ -24,6 +24,8 @@ from trtdiag.arguments import (
     words,
 )
 
+Progress = Callable[[str], None]
+"""Called with the name of each stage as it begins, and with longer steps inside of one."""
 KERNEL_SPECIALIZATION = ("lazy", "eager", "none")
 """When TensorRT-RTX compiles kernels for the sizes that come."""
 BUILD_LIMIT_S = 1800.0

@@ -13,7 +13,8 @@ from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import DataCheck
 from trtdiag.fixdims.time_budget import Allowance
 from trtdiag.frontend.data_dependent.torch_checks import needed_checks
-from trtdiag.frontend.factory import Progress, Recipe
+from trtdiag.frontend.factory import Recipe
+from trtdiag.options import Progress
 
 
 @dataclass

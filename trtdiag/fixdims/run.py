@@ -25,12 +25,13 @@ from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.time_budget import DEFAULT_SOLVE_S, Allowance
-from trtdiag.frontend.factory import Progress, Recipe
+from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.reexport import program_recipe
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.option_warnings import OptionWarning, warn_of
+from trtdiag.options import Progress
 
 DEFAULT_LIMIT_S = 600.0
 DEFAULT_ROUNDS = 8

@@ -20,9 +20,9 @@ from trtdiag.frontend.failed_export import export_failure, failed_env
 from trtdiag.frontend.guard_stacks import GuardStacks, recording
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.frontend.user_code import imported, users_code
+from trtdiag.options import Progress
 from trtdiag.wording import shown
 
-Progress = Callable[[str], None]
 SPEC_MODULE = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on
 
 

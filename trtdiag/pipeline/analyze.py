@@ -21,7 +21,6 @@ from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
 from trtdiag.frontend.capture import Source, capture
-from trtdiag.frontend.factory import Progress
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.torch_lock import TORCH_TURN
@@ -31,7 +30,7 @@ from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.option_keywords import AnalyzeKeywords, shows_options
 from trtdiag.option_warnings import OptionWarning, warn_of, without_effect
-from trtdiag.options import AnalyzeOptions, CompileOptions, of_kind, with_changes
+from trtdiag.options import AnalyzeOptions, CompileOptions, Progress, of_kind, with_changes
 from trtdiag.pipeline.plan_engines import plan_engines
 from trtdiag.pipeline.stages import DIAGNOSIS, PLANNING, Clock
 from trtdiag.report.report import Report

@@ -11,9 +11,8 @@ from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
-from trtdiag.frontend.factory import Progress
 from trtdiag.network import Network, to_bytes
-from trtdiag.options import CompileOptions
+from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.assemble import assemble, engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
-from trtdiag.frontend.factory import Progress
-from trtdiag.options import CompileOptions
+from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.build import by_reference
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_layers import told_layers

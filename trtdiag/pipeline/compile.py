@@ -18,11 +18,10 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.capture import Source
-from trtdiag.frontend.factory import Progress
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
-from trtdiag.options import CompileOptions, with_changes
+from trtdiag.options import CompileOptions, Progress, with_changes
 from trtdiag.pipeline.accuracy_repair import mended
 from trtdiag.pipeline.analyze import diagnosis_options, entry_warnings, examine
 from trtdiag.pipeline.build import Builder, assembled

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.errors import TrtdiagError
-from trtdiag.frontend.factory import Progress
+from trtdiag.options import Progress
 
 DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
 PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")

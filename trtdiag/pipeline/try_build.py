@@ -20,9 +20,8 @@ from trtdiag.engine.parallel_builds import engine_name
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
 from trtdiag.fixdims.child_process import run_in_child
-from trtdiag.frontend.factory import Progress
 from trtdiag.network import Network, canonical_hash
-from trtdiag.options import CompileOptions
+from trtdiag.options import CompileOptions, Progress
 from trtdiag.partition.facts import EnginePlan
 from trtdiag.pipeline.build_fallback import BUILDER_ENDED, build_or_yield
 from trtdiag.pipeline.plan_engines import convert_segments

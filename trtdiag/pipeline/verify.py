@@ -13,10 +13,9 @@ from trtdiag.artifact.load import load
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import InternalError, TrtdiagError, UserError
 from trtdiag.frontend.capture import Source
-from trtdiag.frontend.factory import Progress
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.network import canonical_hash
-from trtdiag.options import CompileOptions
+from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.accuracy_repair import as_built
 from trtdiag.pipeline.analyze import diagnosis_options, examine
 from trtdiag.pipeline.compare import compared, engines_of
