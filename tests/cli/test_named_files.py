@@ -201,7 +201,7 @@ def test_a_compiled_program_goes_through_a_pipe(
     arguments = ("--backend", "reference", "--no-verify", "-o", "pipe")
     assert run("compile", str(compiled / "model.pt2"), *arguments) == 0
     reader.join(timeout=60)
-    assert "compiled: pipe\n" in capsys.readouterr().out
+    assert "compiled: pipe, 1 engine of the reference backend" in capsys.readouterr().out
     assert sorted(os.listdir()) == ["model_trt.html", "pipe"]  # the page has a name of its own
     Path("copy.ep").write_bytes(read[0])
     x = torch.randn(9, 33, 5)

@@ -242,10 +242,32 @@ def with_unstable(*, differs: bool) -> Verification:
     return Verification(tuple(results), tolerance, None, ("at 1 set of sizes",))
 
 
-def printed(found: Verification) -> str:
-    console = Console(width=200, record=True, file=StringIO())
-    console.print(verification_text(found, {"s0": "batch"}))
+def printed(found: Verification, width: int = 200) -> str:
+    console = Console(width=width, record=True, file=StringIO())
+    console.print(verification_text(found, {"s0": "batch"}), crop=False)
     return console.export_text()
+
+
+def test_the_terminal_has_rows_for_what_does_not_agree_alone() -> None:
+    found = with_unstable(differs=True)
+    refused = [PointResult(Point("max", {"s0": n}), skipped=f"the original refuses {n} rows") for n in (7, 8)]
+    broken = PointResult(Point("min", {"s0": 2}), failed="engine 0 has no such input")
+    lines = printed(replace(found, results=(*found.results, *refused, broken)), width=80).rstrip().splitlines()
+    assert lines[0] == "DIFFERS from the original at 2 of 4 sets of sizes"
+    assert lines[1:] == [
+        "  in between (batch=5)",
+        "    mask: max abs 5.00e-02, max rel 5.00e-02, differs; the original itself moves",
+        "        by 3.0e-07",
+        "  min (batch=2)",
+        "    failed: engine 0 has no such input",
+        "  max (batch=9)",
+        "    mask: max abs 3.00e-04, max rel 3.00e-04, unstable: the original itself moves",
+        "        by 2.0e-04",
+        "  not compared at 2 sets of sizes: the original refuses 7 rows",
+        "    such as max (batch=7)",
+        "allowed: 0.0001 of the magnitude + 1e-05 (float32)",
+        "note: at 1 set of sizes",
+    ]
 
 
 def test_what_the_original_does_not_keep_is_counted_apart() -> None:

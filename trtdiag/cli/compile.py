@@ -117,7 +117,13 @@ def compile_command(
         with working(progress_bar(COMPILE_STAGES), imports, reports=files.to_stdout) as step:
             from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
             from trtdiag.pipeline.compile import compile_in_stages
-            from trtdiag.report.compile_text import engines_text, gpus_line, stages_text, verification_text
+            from trtdiag.report.compile_text import (
+                engines_text,
+                gpus_line,
+                stages_text,
+                verification_text,
+                what_was_made,
+            )
             from trtdiag.report.layers_text import slowest_text
             from trtdiag.report.saved import read_report
             from trtdiag.report.terminal import comparison_text
@@ -140,23 +146,24 @@ def compile_command(
     if not quiet:
         program, facts = found.report.analysis.program, found.report.analysis.compilation
         notes = () if facts is None else facts.notes
-        console.print(engines_text(found.plan, found.converted, found.engines, notes))
+        console.print(engines_text(found.plan, found.converted, found.engines, notes), crop=False)
         built_for = gpus_line(found.engines)
         if built_for:
             console.print(f"{built_for}\n", highlight=False, markup=False)
         for note in program.notes:
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:
-            console.print(verification_text(found.verification, program.names))
+            console.print(verification_text(found.verification, program.names), crop=False)
         if options.profile_layers and facts is not None:
             console.print(slowest_text(facts.engines))
         if report.comparison is not None:
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
         if agreed or options.force:
-            console.print(saved_line("compiled", destination), highlight=False, markup=False)
+            made = f"{saved_line('compiled', destination)}, {what_was_made(found.engines)}"
+            console.print(made, highlight=False, markup=False, soft_wrap=True)
         for place in written:
-            console.print(f"report: {place}", highlight=False, markup=False)
+            console.print(f"report: {place}", highlight=False, markup=False, soft_wrap=True)
     if not agreed and not options.force:
         skipped = [] if verification is None else [result.skipped for result in verification.results]
         raise _not_saved("" if differs else next(iter(skipped), "it has no sizes"), told=not quiet)

@@ -59,5 +59,5 @@ def verify_command(
         found = verify_saved(program, model, progress=step, limits=VerifyLimits(seconds=point_s))
     files.write(found.report)
     if not quiet and not files.to_stdout:
-        own_console().print(verification_text(found.verified, found.report.analysis.program.names))
+        own_console().print(verification_text(found.verified, found.report.analysis.program.names), crop=False)
     return 0 if found.verified.passed else 1

@@ -5,12 +5,11 @@ Names go in as rich ``Text``, never as markup.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from trtdiag.analysis.stage_timing import StageTiming
@@ -18,7 +17,8 @@ from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
-from trtdiag.partition.facts import EnginePlan
+from trtdiag.grouping import grouped
+from trtdiag.partition.facts import EnginePlan, Fallback
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
@@ -27,19 +27,22 @@ from trtdiag.report.compile_words import (
     outcome_line,
     point_label,
     point_sizes,
-    port_text,
+    port_sizes,
     tensor_text,
 )
-from trtdiag.report.plain_table import plain_table
+from trtdiag.report.similar_findings import differing_words
+from trtdiag.report.terminal_parts import hanging
 from trtdiag.symbolic.text import in_words
-from trtdiag.verification.facts import PointResult, Verification
-from trtdiag.wording import bytes_text, one_line
+from trtdiag.verification.facts import OutputError, Verification
+from trtdiag.wording import amount, bytes_text, one_line
 
 _MOST_ENGINES = 20
 _MOST_REASONS = 12
-_MOST_PORTS = 4
+_MOST_PORTS = 6
+_PORT_COLUMN = 9
 _MOST_POINTS = 24
 _LONGEST_NOTE_CHARS = 600
+_LEAST_STAGE_S = 0.05
 
 
 def engines_text(
@@ -49,28 +52,65 @@ def engines_text(
     names, manifests = plan.sizes.program.names, [engine.manifest for engine in engines]
     inside = sum(len(segment.ops) for segment in plan.partitioned.segments)
     left = [entry for entry in plan.partitioned.fallback if entry.computes]
-    backend = manifests[0].backend if manifests else "none"
-    count = len(manifests)
-    head = f"{inside} of {inside + len(left)} ops in {count} engine{'s' * (count != 1)}"
-    parts: list[RenderableType] = [
-        Text(f"{head} (backend {backend}, {plan.target.name})", style="bold green" if count else "bold yellow")
-    ]
-    if count:
-        parts.append(_engine_table(converted, manifests, names))
-    parts += [
-        Padding(Text(f"note: {one_line(in_words(note, names), _LONGEST_NOTE_CHARS)}", overflow="fold"), (0, 0, 1, 0))
-        for note in notes
-    ]
+    every = amount(inside + len(left), "op")
+    if manifests:
+        built = f"{inside:,} of {every} in {amount(len(manifests), 'engine')}"
+        head = Text(f"{built} (backend {manifests[0].backend}, {plan.target.name})", style="bold green")
+    else:
+        head = Text(f"0 engines: everything stays in PyTorch ({every}, {plan.target.name})", style="bold yellow")
+    parts: list[RenderableType] = [head, Text("")]
+    shown = list(zip(converted, manifests, strict=True))[:_MOST_ENGINES]
+    for index, (one, manifest) in enumerate(shown):
+        parts += [*_engine(index, one, manifest, names), Text("")]
+    if len(manifests) > _MOST_ENGINES:
+        parts += [Text(f"and {len(manifests) - _MOST_ENGINES:,} more engines", style="dim"), Text("")]
+    for note in notes:
+        parts += [hanging(2, f"note: {one_line(in_words(note, names), _LONGEST_NOTE_CHARS)}"), Text("")]
     if left:
-        reasons = Counter((entry.op, entry.limit.why) for entry in left)
-        lines = [
-            Text(one_line(f"{op}{f' ({times}x)' if times > 1 else ''}: {in_words(why, names)}"), overflow="fold")
-            for (op, why), times in reasons.most_common(_MOST_REASONS)
-        ]
-        if len(reasons) > _MOST_REASONS:
-            lines.append(Text(f"and {len(reasons) - _MOST_REASONS} more reasons", style="dim"))
-        parts += [Text("Left to PyTorch"), Padding(Group(*lines), (0, 0, 1, 2))]
+        parts += [Text("Left to PyTorch", style="bold"), *_left_to_pytorch(left, names), Text("")]
     return Group(*parts)
+
+
+def _engine(
+    index: int, converted: ConvertedSegment, manifest: Manifest, names: Mapping[str, str]
+) -> Iterator[RenderableType]:
+    """An engine: its inputs, its outputs, and the sizes that it was built for, each said once."""
+    ops, layers = len(converted.segment.ops), len(converted.network.layers)
+    yield Text(f"engine {index}: {amount(ops, 'op')}, {amount(layers, 'layer')}", style="bold")
+    inputs = [
+        f"{port.name} {tensor_text(port.dtype, port.dims, names)}" for port in manifest.inputs if port.value is None
+    ]
+    outputs = [f"{port.name} {tensor_text(port.dtype, port.dims, names)}" for port in manifest.outputs]
+    sizes = list(dict.fromkeys(size for port in manifest.inputs for size in port_sizes(port, names)))
+    for label, items in (("in", inputs), ("out", outputs), ("sizes", sizes)):
+        for at, item in enumerate(items[:_MOST_PORTS]):
+            yield hanging(_PORT_COLUMN + 2, f"  {'' if at else label:<{_PORT_COLUMN - 2}}{one_line(item)}")
+        if len(items) > _MOST_PORTS:
+            yield Text(f"{'':{_PORT_COLUMN}}and {len(items) - _MOST_PORTS:,} more", style="dim")
+
+
+def _left_to_pytorch(left: Sequence[Fallback], names: Mapping[str, str]) -> Iterator[RenderableType]:
+    """Why ops stay, the most frequent reason first; reasons of one op that differ in names alone are one."""
+    told = Counter((entry.op, in_words(entry.limit.why, names)) for entry in left)
+    times: dict[tuple[str, str], int] = {}
+    for (op, why), count in told.most_common():
+        alike = (kept for kept in times if kept[0] == op and differing_words(kept[1], why) is not None)
+        kept = next(alike, (op, why))
+        times[kept] = times.get(kept, 0) + count
+    for (op, why), count in list(times.items())[:_MOST_REASONS]:
+        calls = f" ({count:,}x)" if count > 1 else ""
+        yield hanging(6, f"  {one_line(op)}{calls}: {one_line(why, _LONGEST_NOTE_CHARS)}")
+    if len(times) > _MOST_REASONS:
+        yield Text(f"  and {len(times) - _MOST_REASONS:,} more reasons", style="dim")
+
+
+def what_was_made(engines: Sequence[Engine]) -> str:
+    """``3 engines of the reference backend (no TensorRT engine was built)``, for the line that a command ends with."""
+    if not engines:
+        return "0 engines: everything stays in PyTorch"
+    backend = engines[0].manifest.backend
+    made = f"{amount(len(engines), 'engine')} of the {backend} backend"
+    return f"{made} (no TensorRT engine was built)" if backend == "reference" else made
 
 
 def gpus_line(engines: Sequence[Engine]) -> str:
@@ -89,74 +129,53 @@ def gpus_line(engines: Sequence[Engine]) -> str:
     return f"for {', '.join(gpus)}: {bytes_text(sum(len(each.blob) for each in engines))} of engines"
 
 
-def _engine_table(
-    converted: Sequence[ConvertedSegment], manifests: Sequence[Manifest], names: Mapping[str, str]
-) -> RenderableType:
-    table = plain_table(numbers=("engine", "ops", "layers"))
-    table.add_column("inputs", overflow="fold", ratio=3)
-    table.add_column("outputs", overflow="fold", ratio=2)
-    shown = list(zip(converted, manifests, strict=True))[:_MOST_ENGINES]
-    for index, (one, manifest) in enumerate(shown):
-        outputs = [f"{o.name} {tensor_text(o.dtype, o.dims, names)}" for o in manifest.outputs]
-        counts = (str(number) for number in (index, len(one.segment.ops), len(one.network.layers)))
-        inputs = [port_text(port, names) for port in manifest.inputs]
-        table.add_row(*counts, Text(_listed(inputs)), Text(_listed(outputs)))
-    more = [Text(f"and {len(manifests) - _MOST_ENGINES} more engines", style="dim")]
-    return Padding(Group(table, *(more if len(manifests) > _MOST_ENGINES else [])), (1, 0))
-
-
-def _listed(items: Sequence[str]) -> str:
-    shown = [one_line(item) for item in items[:_MOST_PORTS]]
-    return "\n".join([*shown, *([f"and {len(items) - _MOST_PORTS} more"] if len(items) > _MOST_PORTS else [])])
-
-
 def verification_text(found: Verification, names: Mapping[str, str]) -> RenderableType:
     """Whether the compiled program agrees, and by how much it is off at each point; ``names`` are for symbols."""
     style = {"agrees": "bold green", "differs": "bold red", "unknown": "bold yellow"}[outcome(found)]
-    parts: list[RenderableType] = [Text(outcome_line(found), style=style), _points_table(found, names)]
+    parts: list[RenderableType] = [hanging(2, (outcome_line(found), style)), *_points(found, names)]
     if found.culprit is not None:
-        parts.append(Text(culprit_line(found.culprit, names), style="red", overflow="fold"))
+        parts.append(hanging(2, (culprit_line(found.culprit, names), "red")))
     told = [f"allowed: {allowed_line(found)}", *(f"note: {note}" for note in found.notes)]
-    parts += [Text(line, style="dim", overflow="fold") for line in told]
-    return Group(*parts)
+    return Group(*parts, *(hanging(2, (line, "dim")) for line in told), Text(""))
 
 
-def _points_table(found: Verification, names: Mapping[str, str]) -> RenderableType:
-    table = plain_table(("point", "sizes", "output"), ("max abs", "max rel"))
-    table.add_column("", overflow="fold")
-    # What differs is never among those left out, and what is unstable only behind it.
-    order = sorted(found.results, key=lambda result: (result.passed, not result.unstable))
-    for result in order[:_MOST_POINTS]:
-        _point_rows(table, result, names)
-    left = len(found.results) - _MOST_POINTS
-    return Padding(Group(table, *([Text(f"and {left} more points", style="dim")] if left > 0 else [])), (1, 0))
+def _points(found: Verification, names: Mapping[str, str]) -> Iterator[RenderableType]:
+    """The sets of sizes that do not simply agree: what differs, then what is unstable, then what could not be run."""
+    apart = [result for result in found.results if not result.skipped and (not result.passed or result.unstable)]
+    for result in sorted(apart, key=lambda result: (result.passed, not result.unstable))[:_MOST_POINTS]:
+        yield hanging(4, f"  {point_label(result.point, names)} ({point_sizes(result.point.sizes, names)})")
+        if result.failed:
+            yield hanging(6, (f"    failed: {one_line(result.failed)}", "red"))
+        for output in result.outputs:
+            if not output.passed or output.unstable:
+                yield hanging(8, *_output_words(output))
+    if len(apart) > _MOST_POINTS:
+        yield Text(f"  and {len(apart) - _MOST_POINTS:,} more sets of sizes", style="dim")
+    skipped = grouped((re.sub(r"\d+", "#", result.skipped), result) for result in found.results if result.skipped)
+    for results in skipped.values():
+        first = results[0]
+        sets = f"{amount(len(results), 'set')} of sizes"
+        yield hanging(4, (f"  not compared at {sets}: {one_line(first.skipped, _LONGEST_NOTE_CHARS)}", "yellow"))
+        example = f"{point_label(first.point, names)} ({point_sizes(first.point.sizes, names)})"
+        yield hanging(6, (f"    {'such as ' if len(results) > 1 else ''}{example}", "dim"))
 
 
-def _point_rows(table: Table, result: PointResult, names: Mapping[str, str]) -> None:
-    label = point_label(result.point, names)
-    sizes = point_sizes(result.point.sizes, names)
-    if result.skipped or result.failed:
-        word, style = ("skipped", "yellow") if result.skipped else ("failed", "red")
-        why = Text(one_line(f"{word}: {result.skipped or result.failed}"), style=style)
-        table.add_row(label, sizes, "", "", "", why)
-        return
-    for index, output in enumerate(result.outputs):
-        moved = movement_words(output)
-        told = one_line(output.why or "; ".join(filter(None, ("differs", moved)))), "red"
-        if output.unstable:
-            told = f"unstable: {moved}", "yellow"
-        elif output.passed:
-            told = "ok", "green"
-        point = ("", "") if index else (label, sizes)
-        off = f"{output.max_abs:.2e}", f"{output.max_rel:.2e}"
-        table.add_row(*point, Text(one_line(output.output)), *off, Text(*told))
+def _output_words(output: OutputError) -> Iterator[str | tuple[str, str]]:
+    moved = movement_words(output)
+    style = "yellow" if output.unstable else "red"
+    told = f"unstable: {moved}" if output.unstable else output.why or "; ".join(filter(None, ("differs", moved)))
+    name = f"{one_line(output.output)}: " if output.output else ""
+    yield f"    {name}max abs {output.max_abs:.2e}, max rel {output.max_rel:.2e}, "
+    yield one_line(told), style
 
 
-def stages_text(stages: Sequence[StageTiming]) -> Text:
-    """The time of each stage in one line."""
+def stages_text(stages: Sequence[StageTiming]) -> RenderableType:
+    """The time of all stages, and of those that took long enough to see."""
+    ran = [stage for stage in stages if stage.state == "ok"]
     told = ", ".join(
         f"{stage.name} {stage.seconds:.2f}{f' ({stage.message})' * bool(stage.message)}"
-        for stage in stages
-        if stage.state == "ok"
+        for stage in ran
+        if stage.message or stage.seconds >= _LEAST_STAGE_S
     )
-    return Text(f"seconds: {told}", style="dim", overflow="fold")
+    every = sum(stage.seconds for stage in ran)
+    return hanging(2, (f"seconds: {every:.2f} in all{f': {told}' if told else ''}", "dim"))

@@ -23,14 +23,20 @@ def tensor_text(dtype: object, dims: Sequence[Expr], names: Mapping[str, str]) -
 
 def port_text(port: EngineInput, names: Mapping[str, str]) -> str:
     """An input of an engine with the sizes that it was built for."""
+    spans = port_sizes(port, names)
     if port.value is not None:
-        return f"size {to_text(port.value, names)} = {_span(port.profile[0])}"
-    spans = dict.fromkeys(
-        f"{to_text(dim, names)} {_span(profile)}"
-        for dim, profile in zip(port.dims, port.profile, strict=True)
-        if not isinstance(dim, Num)
-    )
+        return f"size {spans[0]}"
     return f"{port.name} {tensor_text(port.dtype, port.dims, names)}" + (f"; {', '.join(spans)}" if spans else "")
+
+
+def port_sizes(port: EngineInput, names: Mapping[str, str]) -> list[str]:
+    """The sizes that an input of an engine was built for: ``batch 1..16 (tuned for 4)``."""
+    if port.value is not None:
+        return [f"{to_text(port.value, names)} = {_span(port.profile[0])}"]
+    sized = zip(port.dims, port.profile, strict=True)
+    return list(
+        dict.fromkeys(f"{to_text(dim, names)} {_span(span)}" for dim, span in sized if not isinstance(dim, Num))
+    )
 
 
 def _span(profile: DimProfile) -> str:

@@ -57,12 +57,12 @@ def _difference(first: Finding, other: Finding) -> str | None:
     """What the other's message has in the place of the first's names; ``None`` where it says something else."""
     if (first.rule, first.severity) != (other.rule, other.severity):
         return None
-    words = _differing_words(first.message, other.message)
-    fixes = _differing_words(first.fix.title if first.fix else "", other.fix.title if other.fix else "")
+    words = differing_words(first.message, other.message)
+    fixes = differing_words(first.fix.title if first.fix else "", other.fix.title if other.fix else "")
     return None if words is None or fixes is None else " and ".join(words)
 
 
-def _differing_words(first: str, other: str) -> list[str] | None:
+def differing_words(first: str, other: str) -> list[str] | None:
     """The words of one sentence that stand in the place of others; ``None`` where it is another sentence."""
     mine, theirs = first.split(), other.split()
     if len(mine) != len(theirs):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -18,9 +18,9 @@ from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line, together_line
 from trtdiag.report.page import Part
-from trtdiag.report.plain_table import plain_table
 from trtdiag.report.similar_findings import SimilarFindings, similar_findings
 from trtdiag.report.source_context import place
+from trtdiag.report.terminal_parts import hanging, plain_table, unbroken
 from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import CauseTree, Verdict, cause_trees, first_frame, severity_word, verdict
 from trtdiag.report.view_comparison import comparison_view
@@ -31,7 +31,6 @@ _VERDICT_STYLES = {"error": "bold red", "warning": "bold yellow", "incomplete": 
 _LONGEST_MESSAGE_CHARS = 600
 _TABLE_COLUMNS = 100  # below, a list takes the place of a table
 _LEAST_CODE_CHARS = 16  # less of a line of code says nothing
-_LEAST_COLUMNS = 24
 _MOST_OTHERS = 6
 _MOST_LINES = 4
 _MOST_NOT_CHECKED = 4
@@ -76,37 +75,37 @@ def summary(
         parts += [Text(""), *_finding(found, analysis, width)]
     declared = _declaration(analysis)
     if declared is not None:
-        parts += [Text(""), Text("What to declare:", style="bold"), Text(""), _code(declared)]
+        parts += [Text(""), Text("What to declare:", style="bold"), Text(""), unbroken(declared)]
     elif any(row.state not in _FINE_STATES for row in analysis.dims.rows):
         parts += [Text(""), *_dims(analysis.dims.rows, width)]
     parts.append(Text(""))
     if comparison is not None:
         parts += [comparison_text(comparison_view(comparison)), Text("")]
     parts += _ending(analysis, result, source, width)
-    parts.extend(Text(f"report: {visible(path)}", no_wrap=True, overflow="ignore") for path in paths)
+    parts.extend(unbroken(f"report: {visible(path)}") for path in paths)
     return Group(*parts)
 
 
 def _headline(analysis: Analysis, result: Verdict) -> RenderableType:
     label = one_line(analysis.program.label)
-    return _hanging(2, (f"{label}: ", "bold"), (result.short, _VERDICT_STYLES[result.status]))
+    return hanging(2, (f"{label}: ", "bold"), (result.short, _VERDICT_STYLES[result.status]))
 
 
 def _finding(found: SimilarFindings, analysis: Analysis, width: int) -> Iterator[RenderableType]:
     """A block: what is wrong, of what else, at which line, what to do, what it causes."""
     finding, count = found.finding, len(found.trees)
-    yield _hanging(4, _label(finding, count), _message(finding))
+    yield hanging(4, _label(finding, count), _message(finding))
     if found.others:
         others = listed([one_line(words) for words in found.others], _MOST_OTHERS)
-        yield _hanging(8, "  also: ", visible(others))
+        yield hanging(8, "  also: ", visible(others))
     line = _line(found, width)
     if line is not None:
         yield line
     if finding.fix is not None:
-        yield _hanging(7, ("  fix: ", "green"), one_line(finding.fix.title, _LONGEST_MESSAGE_CHARS))
+        yield hanging(7, ("  fix: ", "green"), one_line(finding.fix.title, _LONGEST_MESSAGE_CHARS))
         code = finding.fix.code.rstrip("\n")
         if code and count == 1 and code != _declaration(analysis):
-            yield _code(visible(code), 7)
+            yield unbroken(visible(code), 7)
     yield from _caused(found.caused, 1)
 
 
@@ -123,7 +122,7 @@ def _message(finding: Finding) -> str:
 def _caused(trees: Iterable[CauseTree], depth: int) -> Iterator[RenderableType]:
     for found in similar_findings(trees):
         mark = "  " * depth + "└ "
-        yield _hanging(len(mark) + 2, mark, _label(found.finding, len(found.trees)), _message(found.finding))
+        yield hanging(len(mark) + 2, mark, _label(found.finding, len(found.trees)), _message(found.finding))
         yield from _caused(found.caused, depth + 1)
 
 
@@ -136,13 +135,13 @@ def _line(found: SimilarFindings, width: int) -> RenderableType | None:
     more = sum(len(finding.places) for finding in findings) - len(findings)
     where = "  " + listed([place(frame) for frame in frames], _MOST_LINES) + (f" (+{more:,})" if more > 0 else "")
     if len(frames) > 1:
-        return _hanging(4, (where, "dim"))
+        return hanging(4, (where, "dim"))
     if frames[0].inside is not None:
         where += f", in {one_line(frames[0].inside.short)}"
     room = width - len(where) - 2
     code = visible(frames[0].code.strip()) if room >= _LEAST_CODE_CHARS else ""
     shown = code if len(code) <= room else code[: room - 1] + "…"
-    return _hanging(4, (where, "dim"), "  " if shown else "", shown)
+    return hanging(4, (where, "dim"), "  " if shown else "", shown)
 
 
 def _declaration(analysis: Analysis) -> str | None:
@@ -151,28 +150,22 @@ def _declaration(analysis: Analysis) -> str | None:
     return None if declaration is None or declaration.refused else declaration.code.rstrip("\n")
 
 
-def _code(code: str, left: int = 0) -> Text:
-    """Code to copy: its lines are never broken."""
-    lines = "\n".join(" " * left + line if line else "" for line in code.split("\n"))
-    return Text(lines, no_wrap=True, overflow="ignore")
-
-
 def _ending(analysis: Analysis, result: Verdict, source: str, width: int) -> Iterator[RenderableType]:
     """Engines, what was tried, what to run next, what was not checked."""
     engines = engines_line(analysis)
     if engines:
         together = together_line(analysis)
-        yield _hanging(2, engines + (f"; {together}" if together else ""))
+        yield hanging(2, engines + (f"; {together}" if together else ""))
     if analysis.tried is not None:
         yield Text(tried_line(analysis.tried))
-        yield from (_hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
+        yield from (hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
     if source:
-        yield _code(f"next: trtdiag {'fix-dims' if _dims_to_fix(analysis) else 'compile'} {shlex.quote(source)}")
+        yield unbroken(f"next: trtdiag {'fix-dims' if _dims_to_fix(analysis) else 'compile'} {shlex.quote(source)}")
     skipped = [stage.name for stage in analysis.stages if stage.state == "not run"]
     if skipped:
         yield Text(f"not run: {', '.join(skipped)}", style="dim")
     for text in analysis.not_checked[:_MOST_NOT_CHECKED]:
-        yield _hanging(2, (f"not checked: {one_line(text, _LONGEST_MESSAGE_CHARS)}", "dim"))
+        yield hanging(2, (f"not checked: {one_line(text, _LONGEST_MESSAGE_CHARS)}", "dim"))
     if len(analysis.not_checked) > _MOST_NOT_CHECKED:
         yield Text(f"and {len(analysis.not_checked) - _MOST_NOT_CHECKED:,} more not checked", style="dim")
 
@@ -229,32 +222,8 @@ def _dims(rows: Sequence[DimRow], width: int) -> Iterator[RenderableType]:
             told = one_line(
                 f"{row.site}{declared}: {row.state}, {', '.join([str(row.range), *more])}", _LONGEST_MESSAGE_CHARS
             )
-            yield _hanging(4, "  ", told)
+            yield hanging(4, "  ", told)
     counts = (max(0, len(wrong) - _MOST_DIMS), "more like these"), (len(rows) - len(wrong), "fine")
     rest = ", ".join(f"{number:,} {words}" for number, words in counts if number)
     if rest:
         yield Text(f"and {rest}", style="dim")
-
-
-class _Hanging:
-    """Text whose lines after the first begin further to the right; no line ends in spaces."""
-
-    def __init__(self, text: Text, left: int) -> None:
-        self._text = text
-        self._left = left
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = max(_LEAST_COLUMNS, options.max_width)
-        first = self._text.wrap(console, width, overflow="fold")[0]
-        rest = self._text[len(first) :]
-        first.rstrip()
-        yield first
-        blank = len(rest) - len(rest.plain.lstrip())
-        if blank < len(rest):
-            for line in rest[blank:].wrap(console, width - self._left, overflow="fold"):
-                line.rstrip()
-                yield Text(" " * self._left) + line
-
-
-def _hanging(left: int, *parts: Text | str | tuple[str, str]) -> RenderableType:
-    return _Hanging(Text.assemble(*parts), left)
