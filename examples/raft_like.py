@@ -6,7 +6,7 @@ those with h % 8 in (0, 5, 6, 7) give an even number: h = 136 works, h = 137 doe
 ranges.
 
     trtdiag analyze examples.raft_like:build
-    trtdiag fix-dims examples.raft_like:build --apply -o raft_fixed.ep
+    trtdiag fix-dims examples.raft_like:build --apply -o raft_fixed.pt2
 """
 
 from __future__ import annotations

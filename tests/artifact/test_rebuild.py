@@ -70,8 +70,8 @@ def test_the_command_writes_another_file(
     assert _ended("rebuild", "a.ep", "--target", "11.4", "--optimization-level", "2") == 0
     printed = capsys.readouterr().out
     assert "engine 0: reference for 11.4" in printed
-    assert "rebuilt: a_rebuilt.ep (" in printed
-    found = trtdiag.load("a_rebuilt.ep")
+    assert "rebuilt: a_rebuilt.pt2 (" in printed
+    found = trtdiag.load("a_rebuilt.pt2")
     assert found.options is not None
     assert found.options.optimization_level == 2
     assert found(torch.randn(3, 5)).shape == (3, 3)

@@ -141,8 +141,8 @@ def test_saved_program_is_timed_beside_its_file(tmp_path: Path) -> None:
     module, args, kwargs, dims = build()
     torch.export.save(torch.export.export(module, args, kwargs, dynamic_shapes=dims), tmp_path / "small.pt2")
     compiled = trtdiag.compile(tmp_path / "small.pt2", backend="reference", verify=False, min_segment_ops=0)
-    trtdiag.save(compiled, tmp_path / "small_trt.ep")
-    found = trtdiag.bench(tmp_path / "small_trt.ep", rounds=1, sizes="max")
+    trtdiag.save(compiled, tmp_path / "small_trt.pt2")
+    found = trtdiag.bench(tmp_path / "small_trt.pt2", rounds=1, sizes="max")
     assert found.results[0].inputs[0] == "x float32 (9, 34, 5)"
     assert found.results[0].ways[0].build_s == compiled.build_s
     document = json.loads(found.to_json())

@@ -28,13 +28,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "160")
     Path("small.pt2").write_bytes(saved(build))
     compiled = trtdiag.compile("small.pt2", backend="reference", verify=False, min_segment_ops=0)
-    trtdiag.save(compiled, "small_trt.ep")
+    trtdiag.save(compiled, "small_trt.pt2")
     return tmp_path
 
 
 def test_tables_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ("--sizes", "max", "--sizes", "x.shape[0]=7,x.shape[1]=8")
-    assert run("bench", "small_trt.ep", "--against", "eager,onnx-trt", *sizes, "--rounds", "1", "--json", "b.json") == 0
+    assert (
+        run("bench", "small_trt.pt2", "--against", "eager,onnx-trt", *sizes, "--rounds", "1", "--json", "b.json") == 0
+    )
     told = capsys.readouterr().out
     assert "on cpu" in told
     assert "x float32 (9, 34, 5)" in told
@@ -47,10 +49,10 @@ def test_tables_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_original_by_name_and_json_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "small.pt2").unlink()
-    assert run("bench", "small_trt.ep", "--rounds", "1") == 2
-    assert "trtdiag bench compiled.ep --model model.ep" in capsys.readouterr().err
+    assert run("bench", "small_trt.pt2", "--rounds", "1") == 2
+    assert "trtdiag bench compiled.pt2 --model model.pt2" in capsys.readouterr().err
     assert (
-        run("bench", "small_trt.ep", "--model", "tests.benchmark.bench_models:build", "--rounds", "1", "--json", "-")
+        run("bench", "small_trt.pt2", "--model", "tests.benchmark.bench_models:build", "--rounds", "1", "--json", "-")
         == 0
     )
     ways = json.loads(capsys.readouterr().out)["results"][0]["ways"]
@@ -59,7 +61,7 @@ def test_original_by_name_and_json_alone(folder: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("arguments", [("--sizes", "largest"), ("--sizes", "x.shape[0]=two"), ("--against", "tvm")])
 def test_wrong_arguments(folder: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("bench", "small_trt.ep", *arguments) == 2
+    assert run("bench", "small_trt.pt2", *arguments) == 2
     assert repr(arguments[1]) in capsys.readouterr().err
 
 
@@ -68,7 +70,7 @@ def test_a_report_takes_up_the_times_and_compares_them(folder: Path, capsys: pyt
     assert run(*compile_it, "--json", "old.json", "--report", "old.html") == 0
     without = (folder / "old.html").read_text(encoding="utf-8")
     assert 'id="speed"' not in without
-    timed = ("bench", "small_trt.ep", "--against", "eager,onnx-trt", "--rounds", "1", "--json", "times.json")
+    timed = ("bench", "small_trt.pt2", "--against", "eager,onnx-trt", "--rounds", "1", "--json", "times.json")
     assert run(*timed, "--add-to-report", "old.json") == 0
     assert "timed: old.json, old.html" in capsys.readouterr().out
     old = json.loads((folder / "old.json").read_text(encoding="utf-8"))
@@ -106,7 +108,7 @@ def test_a_report_of_another_program_is_refused_before_measuring(
     assert run(*whole, "--min-segment-ops", "0", "--precision", "fp16", "-o", "half.ep", "--json", "half.json") == 0
     for report, why in (("planned.json", "it was made without compiling"), ("half.json", "have other networks")):
         before = (folder / report).read_bytes()
-        assert run("bench", "small_trt.ep", "--rounds", "1", "--add-to-report", report) == 2
+        assert run("bench", "small_trt.pt2", "--rounds", "1", "--add-to-report", report) == 2
         told = capsys.readouterr().err
         assert "bench-of-another-program" in told
         assert why in told

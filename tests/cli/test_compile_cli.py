@@ -35,13 +35,13 @@ def test_compile_then_verify_then_load(model: Path, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert "4 of 4 ops in 1 engine" in told
     assert "verified: agrees with the original at" in told
-    assert "model_trt.ep" in told
-    assert sorted(path.name for path in model.iterdir()) == ["model.pt2", "model_trt.ep", "model_trt.html"]
+    assert "model_trt.pt2" in told
+    assert sorted(path.name for path in model.iterdir()) == ["model.pt2", "model_trt.html", "model_trt.pt2"]
 
-    assert run("verify", "model_trt.ep") == 0
+    assert run("verify", "model_trt.pt2") == 0
     assert "agrees" in capsys.readouterr().out
 
-    with open("model_trt.ep", "rb") as file:
+    with open("model_trt.pt2", "rb") as file:
         loaded = torch.export.load(file)
     x = torch.randn(9, 33, 5)
     torch.testing.assert_close(loaded.module()(x), mlp()[0](x), rtol=1e-5, atol=1e-6)
@@ -65,7 +65,7 @@ def test_errors_stop_with_1_and_write_the_report(model: Path, capsys: pytest.Cap
     assert "SYM" in told.out
     assert "severity ERROR" in told.err
     assert (model / "wide_trt.html").exists()
-    assert not (model / "wide_trt.ep").exists()
+    assert not (model / "wide_trt.pt2").exists()
     assert run("compile", "wide.pt2", "--backend", "reference", "--force", "-q", "--no-html", "-o", "forced.ep") == 0
     assert (model / "forced.ep").exists()
 
@@ -126,15 +126,15 @@ def test_where_the_original_does_not_run_nothing_is_called_different(
     assert "not verified: no point could be compared (the original does not run there: " in " ".join(told.out.split())
     assert "the compiled program was not verified, and was not saved" in told.err
     assert "something else" not in told.out + told.err
-    assert not (model / "prompt_trt.ep").exists()
+    assert not (model / "prompt_trt.pt2").exists()
     body = json.loads(Path("out.json").read_text())
     assert body["compiled"]["verification"]["outcome"] == "unknown"
     assert body["compiled"]["verification"]["difference"] is None
     assert "not verified" in body["verdict"]["text"]
 
     assert run(*asked, "--force", "-q") == 0
-    assert (model / "prompt_trt.ep").exists()
-    assert run("verify", "prompt_trt.ep", "-q") == 1
+    assert (model / "prompt_trt.pt2").exists()
+    assert run("verify", "prompt_trt.pt2", "-q") == 1
 
 
 def test_the_examples_of_a_file_are_what_is_tuned_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +172,7 @@ def test_machine_reports_tell_of_compiling(model: Path, capsys: pytest.CaptureFi
     assert body["compiled"]["verification"]["passed"]
     assert json.loads(Path("out.sarif").read_text())["runs"][0]["properties"]["verdict"] == body["verdict"]["text"]
 
-    assert run("verify", "model_trt.ep", "--json", "-") == 0
+    assert run("verify", "model_trt.pt2", "--json", "-") == 0
     again = json.loads(capsys.readouterr().out)["compiled"]
     assert again["verification"]["passed"]
     # Built from the same original: its networks are at hand again.
@@ -191,7 +191,7 @@ def test_machine_reports_of_a_program_that_differs(
     monkeypatch.chdir(model)
     for path, code in (("out.json", 0), ("again.json", 1)):
         if code:
-            assert run("verify", "model_trt.ep", "--json", path) == code
+            assert run("verify", "model_trt.pt2", "--json", path) == code
         body = json.loads(Path(path).read_text())
         assert body["verdict"]["status"] == "error"
         assert not body["compiled"]["verification"]["passed"]

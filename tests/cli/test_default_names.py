@@ -43,8 +43,8 @@ def test_factories_of_one_name_have_reports_of_two(here: Path) -> None:
 def test_factories_of_one_name_have_compiled_programs_of_two(here: Path) -> None:
     for source in ("unet:build", "detector:build"):
         assert run("compile", source, "-q", "--backend", "reference", "--no-verify", "--min-segment-ops", "0") == 0
-    written = {path.name for path in here.iterdir() if path.suffix in (".html", ".ep")}
-    assert written == {"unet.build_trt.ep", "unet.build_trt.html", "detector.build_trt.ep", "detector.build_trt.html"}
+    written = {path.name for path in here.iterdir() if path.suffix in (".html", ".pt2")}
+    assert written == {"unet.build_trt.pt2", "unet.build_trt.html", "detector.build_trt.pt2", "detector.build_trt.html"}
 
 
 def test_files_of_one_name_in_two_folders_have_pages_of_two(here: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_wrong_converter_is_named_by_op_and_line(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_saved_program_is_verified_against_its_source(tmp_path: Path) -> None:
-    original, path = tmp_path / "model.pt2", tmp_path / "model_trt.ep"
+    original, path = tmp_path / "model.pt2", tmp_path / "model_trt.pt2"
     original.write_bytes(saved(mlp))
     trtdiag.save(trtdiag.compile(str(original), backend="reference", verify=False), path)
     found = verify_saved(path)
@@ -130,7 +130,7 @@ def test_a_saved_program_is_verified_against_its_source(tmp_path: Path) -> None:
 
 
 def test_a_saved_program_differs_from_another_model(tmp_path: Path) -> None:
-    path = tmp_path / "model_trt.ep"
+    path = tmp_path / "model_trt.pt2"
     trtdiag.save(trtdiag.compile(mlp(), backend="reference", verify=False), path)
     module, args, kwargs, dims = mlp()
     with torch.no_grad():
@@ -140,14 +140,14 @@ def test_a_saved_program_differs_from_another_model(tmp_path: Path) -> None:
 
 
 def test_without_an_original_it_says_what_to_give(tmp_path: Path) -> None:
-    path = tmp_path / "model_trt.ep"
+    path = tmp_path / "model_trt.pt2"
     trtdiag.save(trtdiag.compile(mlp(), backend="reference", verify=False), path)
     with pytest.raises(UserError, match="--model"):
         verify_saved(path)
 
 
 def test_an_original_that_is_gone_is_named(tmp_path: Path) -> None:
-    original, path = tmp_path / "model.pt2", tmp_path / "model_trt.ep"
+    original, path = tmp_path / "model.pt2", tmp_path / "model_trt.pt2"
     original.write_bytes(saved(mlp))
     trtdiag.save(trtdiag.compile(str(original), backend="reference", verify=False), path)
     original.unlink()

@@ -156,7 +156,7 @@ def _foreign(file: str) -> ArtifactError:
     return ArtifactError(
         f"{file} is no program that trtdiag compiled",
         because="it is an exported program without engines",
-        fix=f"compile it first: trtdiag compile {file} -o compiled.ep; torch.export.load reads it as it is",
+        fix=f"compile it first: trtdiag compile {file} -o compiled.pt2; torch.export.load reads it as it is",
         reference="not-compiled",
     )
 

@@ -11,7 +11,7 @@ from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config, refuse_other
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
-from trtdiag.cli.option_groups import debug_option, quiet_option, with_options
+from trtdiag.cli.option_groups import debug_option, output_options, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
@@ -42,7 +42,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
-@quiet_option
+@output_options
 @debug_option
 def analyze(
     source: str,

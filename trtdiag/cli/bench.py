@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from trtdiag.cli.option_groups import Options, debug_option, quiet_option, several, with_options
+from trtdiag.cli.option_groups import Options, debug_option, output_options, several, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
@@ -44,7 +44,7 @@ _OPTIONS: Options = {
     metavar="JSON",
     help="Add the times to this --json report of COMPILED, and write its page again, beside it.",
 )
-@quiet_option
+@output_options
 @debug_option
 def bench_command(
     compiled: str,

@@ -20,8 +20,8 @@ from trtdiag.cli.option_groups import (
     flag,
     number,
     one_of,
+    output_options,
     path,
-    quiet_option,
     with_options,
 )
 from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, report_places, saved_line
@@ -68,20 +68,20 @@ GROUPS = (
         "How engines run",
         ("cuda_graphs", "runtime_cache", "rtx_cuda_graphs", "kernel_specialization", "profile_layers"),
     ),
-    ("What is written", ("output", "portable", "html", *REPORT_OPTIONS, "quiet", "debug")),
+    ("What is written", ("output", "portable", "html", *REPORT_OPTIONS, "quiet", "verbose", "debug")),
 )
 
 
 @click.command("compile", cls=GroupedCommand, groups=GROUPS)
 @click.argument("source")
-@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <source>_trt.ep]")
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <source>_trt.pt2]")
 @with_options({**ENGINE_OPTIONS, **_OPTIONS})
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--report", "html", type=OutputFile(path_type=Path), help="The HTML report  [default: <output>.html]")
 @with_options(REPORT_OPTIONS)
 @users_options
-@quiet_option
+@output_options
 @debug_option
 def compile_command(
     source: str,
@@ -102,7 +102,7 @@ def compile_command(
     config = read_config(Path.cwd())
     asked = {**chosen_engine_options(config, rest), **chosen(_OPTIONS, config, rest)}
     options = CompileOptions(**asked, opt=sizes_of(opt), verify=not no_verify)
-    usual = Path(f"{name_after(source)}_trt.ep")
+    usual = Path(f"{name_after(source)}_trt.pt2")
     destination = output or usual
     page = usual if is_written_through(destination) else destination
     files = asked_files(rest, html, page.with_suffix(".html"), output_option="--report")

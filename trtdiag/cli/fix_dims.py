@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import trtdiag
-from trtdiag.cli.option_groups import debug_option, quiet_option
+from trtdiag.cli.option_groups import debug_option, output_options
 from trtdiag.cli.output_paths import check_reports, place_of, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
@@ -46,7 +46,7 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
     help="Let --write replace a file that trtdiag did not write.",
 )
 @click.option("--apply", "apply_", is_flag=True, help="Save the program exported with the answer, see -o.")
-@click.option("-o", "--output", type=OutputFile(path_type=Path), help="Where --apply saves it: fixed.ep.")
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="Where --apply saves it: fixed.pt2.")
 @click.option(
     "--programs",
     type=click.IntRange(1, 16),
@@ -59,7 +59,7 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
     "--solve-limit", "solve_limit_s", default=60.0, words="For all solving and checking together; then the best found."
 )
 @users_options
-@quiet_option
+@output_options
 @debug_option
 def fix_dims(**given: Any) -> int:
     """Correct the dynamic_shapes of SOURCE, prove them, and export again with them.
@@ -161,7 +161,7 @@ def _check_usage(asked: _Asked, answer: ReportFiles) -> None:
     output, module_path = asked.output, asked.module_path
     wrong: tuple[str, str, str] | None = None
     if asked.apply_ and output is None:
-        wrong = "--apply needs a place for the program", "-o is not given", "add -o fixed.ep"
+        wrong = "--apply needs a place for the program", "-o is not given", "add -o fixed.pt2"
     elif output is not None and not asked.apply_:
         wrong = "-o without --apply saves nothing", "only --apply makes a program", "add --apply, or leave out -o"
     elif asked.overwrite and module_path is None:

@@ -47,14 +47,14 @@ def _code(arguments: list[str], guard: Guard | None) -> int:
     from trtdiag.cli.commands import cli
     from trtdiag.cli.error_output import as_internal, exited, show
     from trtdiag.cli.streams import own_standard_output
-    from trtdiag.cli.warning_output import told_options
+    from trtdiag.cli.warning_output import told_warnings
     from trtdiag.errors import TrtdiagError
     from trtdiag.frontend import user_code
 
     debug = "--debug" in arguments
     user_code.watch = guard
     try:
-        with own_standard_output(apart=guard is not None), told_options():
+        with own_standard_output(apart=guard is not None), told_warnings():
             if "_TRTDIAG_COMPLETE" in os.environ:  # a shell asks for completions
                 cli.main(arguments, prog_name="trtdiag", standalone_mode=False)
             with cli.make_context("trtdiag", arguments, obj=guard) as context:

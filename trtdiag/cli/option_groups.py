@@ -17,9 +17,25 @@ Groups = Sequence[tuple[str, Sequence[str]]]
 
 
 BACKENDS = ("reference", "tensorrt", "tensorrt-rtx")
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 """Read by ``main``."""
+
+
+def output_options(command: F) -> F:
+    """``--quiet`` and ``--verbose``, which ``told_warnings`` reads."""
+    verbose = click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep,
+        help="Show warnings of torch and the model.",
+    )
+    return click.option("-q", "--quiet", is_flag=True, help="Print nothing but errors.")(verbose(command))
+
+
+def _keep(context: click.Context, option: click.Parameter, value: bool) -> None:
+    context.meta[f"trtdiag.{option.name}"] = value
 
 
 def flag(words: str) -> Mapping[str, Any]:

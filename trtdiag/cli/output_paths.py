@@ -96,7 +96,7 @@ def compiled_place(output: Path | None, usual: Path) -> Named:
 
 
 def saved_line(done: str, place: Path) -> str:
-    """``compiled: model_trt.ep (1,234 bytes)``."""
+    """``compiled: model_trt.pt2 (1,234 bytes)``."""
     size = "" if is_written_through(place) else f" ({place.stat().st_size:,} bytes)"
     return f"{done}: {place}{size}"
 

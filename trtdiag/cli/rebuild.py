@@ -11,7 +11,7 @@ from trtdiag.cli.compile import caches
 from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import BUILD_OPTIONS, GPU_OPTION
-from trtdiag.cli.option_groups import BACKENDS, chosen, debug_option, one_of, quiet_option, with_options
+from trtdiag.cli.option_groups import BACKENDS, chosen, debug_option, one_of, output_options, with_options
 from trtdiag.cli.output_paths import compiled_place, read_by, saved_line
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.streams import own_console
@@ -23,11 +23,11 @@ from trtdiag.options import CompileOptions
 
 @click.command("rebuild", cls=CheckedCommand)
 @click.argument("compiled")
-@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <compiled>_rebuilt.ep]")
+@click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <compiled>_rebuilt.pt2]")
 @with_options({"backend": one_of(BACKENDS, "[default: the one that COMPILED was compiled with]")})
 @click.option("--target", metavar="VERSION", help="TensorRT version to build for  [default: that of the networks]")
 @with_options({**GPU_OPTION, **BUILD_OPTIONS})
-@quiet_option
+@output_options
 @debug_option
 def rebuild_command(
     compiled: str,
@@ -46,7 +46,7 @@ def rebuild_command(
     changes = chosen({**GPU_OPTION, **BUILD_OPTIONS}, config, rest)
     if not changes.get("gpu"):  # an empty list of the file says nothing
         changes.pop("gpu", None)
-    usual = Path(f"{name_after(compiled)}_rebuilt.ep")
+    usual = Path(f"{name_after(compiled)}_rebuilt.pt2")
     destination = output or usual
     place = compiled_place(output, usual)
     reads = read_by([("COMPILED", compiled)], configured=True)

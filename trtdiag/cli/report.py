@@ -9,7 +9,7 @@ import click
 
 from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.default_names import name_after
-from trtdiag.cli.option_groups import debug_option, quiet_option, with_options
+from trtdiag.cli.option_groups import debug_option, output_options, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
@@ -22,7 +22,7 @@ from trtdiag.files.same import Named
 @click.argument("saved", type=Place(path_type=Path))
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The HTML report  [default: <saved>.html here]")
 @with_options(REPORT_OPTIONS)
-@quiet_option
+@output_options
 @debug_option
 def report_command(saved: Path, output: Path | None, quiet: bool, **rest: Any) -> int:
     """Write a report again from SAVED, a JSON report, in any format; the model is not needed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trtdiag.cli.option_groups import debug_option, quiet_option
+from trtdiag.cli.option_groups import debug_option, output_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
@@ -29,7 +29,7 @@ from trtdiag.files.same import Named, refuse_same
     "--point-s", type=Seconds(min=0), default=120.0, show_default=True, help="Skip points that would take longer."
 )
 @json_option("Also write the report as JSON; - for standard output.")
-@quiet_option
+@output_options
 @debug_option
 def verify_command(
     compiled: str,

@@ -1,7 +1,9 @@
-"""How a warning about an option reaches the person at the terminal: by the option's name there, on one line."""
+"""What of all warnings reaches the person at the terminal: those about options by name, torch's with ``--verbose``."""
 
 from __future__ import annotations
 
+import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trtdiag.option_warnings import OptionWarning
+from trtdiag.runtime.import_hook import after_import
 from trtdiag.wording import one_line
 
 _LONGEST_CHARS = 200
@@ -21,8 +24,11 @@ _OF_ARGUMENTS = {"time_limit_s": "limit_s"}
 
 
 @contextmanager
-def told_options() -> Iterator[None]:
-    """Print warnings about options to stderr in this block, each time and not once; all others go their usual way."""
+def told_warnings() -> Iterator[None]:
+    """Print warnings about options to stderr in this block, each time and not once, all others with ``--verbose``.
+
+    So it is with what torch logs, which is about its own ways; with ``TORCH_LOGS`` set it comes as asked for.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("always", OptionWarning)
         usual = warnings.showwarning
@@ -30,11 +36,30 @@ def told_options() -> Iterator[None]:
         def show(message: Warning | str, *where: Any, **more: Any) -> None:
             if isinstance(message, OptionWarning):
                 _print(message)
-            else:
+            elif _verbose():
                 usual(message, *where, **more)
 
         warnings.showwarning = show
+        after_import("torch", _hold_back_logs)
         yield
+
+
+def _verbose() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get("trtdiag.verbose"))
+
+
+def _is_told(_record: logging.LogRecord) -> bool:
+    return _verbose() or "TORCH_LOGS" in os.environ
+
+
+def _hold_back_logs() -> None:
+    """Give the handlers that torch writes to stderr with a filter; files that were asked for are written as before."""
+    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+        if name.partition(".")[0] == "torch" and isinstance(logger, logging.Logger):
+            for stream in logger.handlers:
+                if type(stream) is logging.StreamHandler:
+                    stream.addFilter(_is_told)
 
 
 def _print(warning: OptionWarning) -> None:

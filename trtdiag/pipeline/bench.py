@@ -25,7 +25,7 @@ from trtdiag.runtime.compiled_device import compiled_device
 
 ROUNDS = 8
 """Even, so that each way is as often early in a round as late."""
-_NAME_IT = "name the original: trtdiag bench compiled.ep --model model.ep"
+_NAME_IT = "name the original: trtdiag bench compiled.pt2 --model model.pt2"
 Sizes = str | Mapping[str, int]
 
 

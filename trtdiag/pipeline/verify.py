@@ -28,7 +28,7 @@ from trtdiag.targets.versions import get_target
 from trtdiag.verification.facts import Verification
 from trtdiag.verification.run import VerifyLimits
 
-_NAME_IT = "name the original: verify(compiled, against=model), or trtdiag verify compiled.ep --model model.ep"
+_NAME_IT = "name the original: verify(compiled, against=model), or trtdiag verify compiled.pt2 --model model.pt2"
 
 
 _HOW_LIMITS = "give trtdiag.VerifyLimits(seconds=30)"

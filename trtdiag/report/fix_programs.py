@@ -35,7 +35,7 @@ def save_programs(fix: Fix, path: str | Path) -> tuple[Path, ...]:
 
     Args:
         fix: From ``fix_dims(..., programs=4)``; of an answer with one program that one is saved, without a table.
-        path: Of the first program; the others are named after it (``fixed-2.ep``).
+        path: Of the first program; the others are named after it (``fixed-2.pt2``).
 
     Returns:
         The files, programs first, in the order of ``fix.programs``.

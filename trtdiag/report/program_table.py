@@ -26,12 +26,12 @@ _NAMES: Schema = {"type": "object", "properties": {_UNFINISHED: {"type": "array"
 
 
 def program_paths(path: Path, count: int) -> tuple[Path, ...]:
-    """``fixed.ep``, ``fixed-2.ep``, ...: where programs go, the first one to ``path`` itself."""
+    """``fixed.pt2``, ``fixed-2.pt2``, ...: where programs go, the first one to ``path`` itself."""
     return (path, *(path.with_name(f"{path.stem}-{number}{path.suffix}") for number in range(2, count + 1)))
 
 
 def table_path(path: Path) -> Path:
-    """``fixed.programs.json`` beside ``fixed.ep``."""
+    """``fixed.programs.json`` beside ``fixed.pt2``."""
     return path.with_name(path.stem + TABLE_SUFFIX)
 
 
@@ -145,6 +145,6 @@ def _unreadable(path: Path, why: str) -> ArtifactError:
     return ArtifactError(
         f"{path} is no table of programs",
         because=why,
-        fix="write it again: trtdiag fix-dims SOURCE --apply -o fixed.ep",
+        fix="write it again: trtdiag fix-dims SOURCE --apply -o fixed.pt2",
         reference="table-unreadable",
     )

@@ -86,7 +86,7 @@ class SavedReport(Saveable):
             raise UserError(
                 f"the report on {self.label} is about another compiled program",
                 because="its engines have other networks" if own else "it was made without compiling",
-                fix="give the report that was written with the program: trtdiag compile -o model_trt.ep --json",
+                fix="give the report that was written with the program: trtdiag compile -o model_trt.pt2 --json",
                 reference="bench-of-another-program",
             )
 

@@ -1,0 +1,74 @@
+"""Warnings of torch and of the model reach the terminal with --verbose alone; those about options always."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness.forked_runs import run_forked
+from trtdiag.cli.main import main
+
+FACTORY = """
+import logging, warnings
+import torch
+from torch.export import Dim
+
+def build():
+    warnings.warn("the model warns")
+    logging.getLogger("torch.export").error("torch logs an error")
+    return torch.nn.LSTM(4, 6), (torch.randn(5, 3, 4),), {}, {"input": {1: Dim("batch", min=2, max=9)}}
+"""
+LOGGED = "torch logs an error"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "warning_factory.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def warned(recwarn: pytest.WarningsRecorder, *options: str) -> list[str]:
+    """The texts of the warnings that go their usual way, to stderr outside of a test."""
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", "warning_factory:build", "--no-html", "--fail-on", "never", *options])
+    assert ended.value.code == 0
+    return [str(warning.message) for warning in recwarn]
+
+
+def logged(folder: Path, *options: str, torch_logs: str = "") -> str:
+    """What a process of its own writes to stderr besides warnings, which the tests keep to themselves."""
+    asked = ["analyze", "warning_factory:build", "--no-html", "--fail-on", "never", *options]
+    before = f"import os; os.environ['TORCH_LOGS'] = {torch_logs!r}; " if torch_logs else ""
+    ended = run_forked(f"{before}from trtdiag.cli.main import main; main({asked!r})", cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_verbose_no_warning_of_torch_or_the_model_is_told(
+    recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert warned(recwarn, "--keep-in-torch", "nosuch") == []
+    assert capsys.readouterr().err.startswith("warning: --keep-in-torch nosuch has no effect")
+
+
+@pytest.mark.usefixtures("folder")
+def test_quiet_is_silent(recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert warned(recwarn, "--keep-in-torch", "nosuch", "-q") == []
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("folder")
+def test_verbose_tells_all(recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = warned(recwarn, "--keep-in-torch", "nosuch", "-v")
+    assert "the model warns" in texts
+    assert [text for text in texts if "were assigned during export" in text]  # torch's, of an LSTM's weights
+    assert capsys.readouterr().err.startswith("warning: --keep-in-torch nosuch has no effect")
+
+
+def test_logs_of_torch_come_where_they_are_asked_for(folder: Path) -> None:
+    assert LOGGED not in logged(folder)
+    assert LOGGED in logged(folder, "-v")
+    assert LOGGED in logged(folder, torch_logs="+export")
