@@ -95,3 +95,29 @@ def test_the_table_ends_with_the_counts(ops: Ops) -> None:
     assert f"{counts['converters']} ops have a converter." in out
     assert f"{counts['core_missing']} stay with PyTorch." in out
     assert "int64 becomes int32" in out
+
+
+def test_words_choose_ops(ops: Ops) -> None:
+    found = json.loads(ops("softmax", "NONZERO", "--json")[1])
+    names = [entry["op"] for entry in (*found["converters"], *found["core_missing"])]
+    assert "aten._softmax.default" in names
+    assert "aten.nonzero.default" in names
+    assert all("softmax" in name or "nonzero" in name for name in names)
+    code, out, _ = ops("softmax")
+    assert code == 0
+    assert "aten._softmax.default" in out
+    assert "aten.relu.default" not in out
+    assert "ops have a converter" not in out
+
+
+def test_core_ops_that_are_taken_apart_are_found(ops: Ops) -> None:
+    taken_apart = listed(ops)["core_decomposed"][0]
+    assert taken_apart in ops(taken_apart.split(".")[1])[1]
+
+
+def test_a_word_of_no_op_names_those_that_are_near(ops: Ops) -> None:
+    code, out, err = ops("softmx")
+    assert (code, out) == (2, "")
+    assert "no op has 'softmx' in its name" in err
+    assert "say softmax" in err
+    assert "no-such-op" in err

@@ -66,6 +66,7 @@ PRINTING = {
     "rules": [],
     "ops": [],
     "ops as JSON": ["ops", "--json"],
+    "completion": ["bash"],
     "help": ["--help"],
     "help of a command": ["compile", "--help"],
 }

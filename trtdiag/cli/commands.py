@@ -8,6 +8,7 @@ import trtdiag
 from trtdiag.cli.analyze import analyze
 from trtdiag.cli.bench import bench_command
 from trtdiag.cli.compile import compile_command
+from trtdiag.cli.completion import completion
 from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.cli.ops import ops
 from trtdiag.cli.rebuild import rebuild_command
@@ -40,6 +41,6 @@ def cli() -> None:
 
 for _command in (
     *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, report_command),
-    *(explain, rules, ops),
+    *(explain, rules, ops, completion),
 ):
     cli.add_command(_command)

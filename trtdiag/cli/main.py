@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _code(arguments: list[str], guard: Guard | None) -> int:
     """Run a command, say how it failed, and give its exit code."""
     import click
+    from click.shell_completion import shell_complete
 
     from trtdiag.cli.commands import cli
     from trtdiag.cli.error_output import as_internal, exited, show
@@ -53,13 +54,17 @@ def _code(arguments: list[str], guard: Guard | None) -> int:
 
     debug = "--debug" in arguments
     user_code.watch = guard
+    asked = os.environ.get("_TRTDIAG_COMPLETE")
+    if asked:  # by a shell, for completions: click writes them as bytes
+        return shell_complete(cli, {}, "trtdiag", "_TRTDIAG_COMPLETE", asked)
     try:
-        with own_standard_output(apart=guard is not None), told_warnings():
-            if "_TRTDIAG_COMPLETE" in os.environ:  # a shell asks for completions
-                cli.main(arguments, prog_name="trtdiag", standalone_mode=False)
-            with cli.make_context("trtdiag", arguments, obj=guard) as context:
-                code = cli.invoke(context)
-                return code if isinstance(code, int) else 0
+        with (
+            own_standard_output(apart=guard is not None),
+            told_warnings(),
+            cli.make_context("trtdiag", arguments, obj=guard) as context,
+        ):
+            code = cli.invoke(context)
+            return code if isinstance(code, int) else 0
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:

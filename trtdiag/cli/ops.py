@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -14,30 +16,71 @@ from trtdiag.cli.option_groups import debug_option
 from trtdiag.cli.output_paths import check_reports, report_places
 from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.value_checks import CheckedCommand
+from trtdiag.errors import UserError
+from trtdiag.wording import near
 
 if TYPE_CHECKING:
     from trtdiag.analysis.core_ops import Coverage
 
 
 @click.command(cls=CheckedCommand)
+@click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for, such as 10.16.")
 @printed_json_option
 @debug_option
-def ops(target: str | None, json_path: str | None) -> None:
+def ops(words: tuple[str, ...], target: str | None, json_path: str | None) -> None:
     """List the ops that have a converter, and the core ATen ops that stay with PyTorch, with the reason.
 
-    A converter may still refuse a call: `trtdiag analyze` says which and why.
-    """
+    With WORDs those alone that have one of them in their name.  A converter may still refuse a call:
+    `trtdiag analyze` says which and why.
+
+    \b
+    Examples:
+      trtdiag ops softmax
+      trtdiag ops conv pool --target 8.6
+      trtdiag ops --json ops.json
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     files = json_file(json_path)
     check_reports([], report_places(files))
     from trtdiag.analysis.core_ops import coverage  # the converters need torch, which takes seconds
     from trtdiag.targets.versions import get_target
 
     found = coverage(get_target(target))
+    if words:
+        found = _named(found, words)
     if json_path is not None:
         write_json(files, json.dumps(_plain(found), indent=2) + "\n", "list")
     else:
-        _print(found, Console(soft_wrap=False))
+        _print(found, Console(soft_wrap=False), every=not words)
+
+
+def _named(found: Coverage, words: Sequence[str]) -> Coverage:
+    """What is said of the ops that have one of the words in their name.
+
+    Raises:
+        UserError: ``no-such-op``: none has.
+    """
+
+    def named(op: str) -> bool:
+        return any(word.lower() in op.lower() for word in words)
+
+    kept = replace(
+        found,
+        converters=tuple(each for each in found.converters if named(each.op)),
+        decomposed=tuple(filter(named, found.decomposed)),
+        sizes=tuple(filter(named, found.sizes)),
+        missing=tuple(each for each in found.missing if named(each.op)),
+    )
+    if not (kept.converters or kept.decomposed or kept.sizes or kept.missing):
+        known = {op.split(".")[1].lstrip("_"): None for op in (*(c.op for c in found.converters), *found.decomposed)}
+        alike = dict.fromkeys(name for word in words for name in near(word, known))
+        raise UserError(
+            f"no op has {' or '.join(map(repr, words))} in its name",
+            because="neither those with a converter nor the core ATen ops",
+            fix=f"say {' or '.join(alike)}" if alike else "trtdiag ops lists all",
+            reference="no-such-op",
+        )
+    return kept
 
 
 def _plain(found: Coverage) -> dict[str, object]:
@@ -68,17 +111,27 @@ def _counts(found: Coverage) -> dict[str, int]:
     }
 
 
-def _print(found: Coverage, console: Console) -> None:
-    table = Table("op", "family", "what it does not take, or does in its own way", box=None, pad_edge=False)
-    for each in found.converters:
-        table.add_row(Text(each.op), Text(each.family), Text(each.notes))
-    console.print(table)
-    console.print()
-    missing = Table("core op that stays with PyTorch", "reason", "", box=None, pad_edge=False)
-    for core in found.missing:
-        missing.add_row(Text(core.op), Text(core.why, style="yellow"), Text(core.meaning))
-    console.print(missing)
-    console.print()
+def _print(found: Coverage, console: Console, *, every: bool) -> None:
+    if found.converters:
+        table = Table("op", "family", "what it does not take, or does in its own way", box=None, pad_edge=False)
+        for each in found.converters:
+            table.add_row(Text(each.op), Text(each.family), Text(each.notes))
+        console.print(table)
+        console.print()
+    if found.missing:
+        missing = Table("core op that stays with PyTorch", "reason", "", box=None, pad_edge=False)
+        for core in found.missing:
+            missing.add_row(Text(core.op), Text(core.why, style="yellow"), Text(core.meaning))
+        console.print(missing)
+        console.print()
+    if not every:
+        for names, what in (
+            (found.decomposed, "taken apart into others"),
+            (found.sizes, "sizes, computed where needed"),
+        ):
+            if names:
+                console.print(Text(f"{what}: {', '.join(names)}"))
+        return
     counts = _counts(found)
     told = [
         f"{counts['converters']} ops have a converter.",

@@ -21,7 +21,13 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 @click.argument("rule")
 @debug_option
 def explain(rule: str) -> None:
-    """Print the page of a RULE, by id (GRD301) or name (guard-breaks-range)."""
+    """Print the page of a RULE, by id or name.
+
+    \b
+    Examples:
+      trtdiag explain GRD301
+      trtdiag explain guard-breaks-range
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     from trtdiag.analysis.registry import page  # the facts that rules name need torch, which takes seconds
 
     click.echo(page(rule), nl=False)
@@ -31,7 +37,13 @@ def explain(rule: str) -> None:
 @printed_json_option
 @debug_option
 def rules(json_path: str | None) -> None:
-    """List every rule."""
+    """List every rule.
+
+    \b
+    Examples:
+      trtdiag rules                        id, name, severity, what it finds
+      trtdiag rules --json rules.json
+    """  # noqa: D301  as above
     files = json_file(json_path)
     check_reports([], report_places(files))
     from trtdiag.analysis import registry  # as above
