@@ -33,11 +33,12 @@ from trtdiag.frontend.capture import capture
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
-from trtdiag.partition.facts import EnginePlan, Partitioned, SymbolSizes
+from trtdiag.partition.facts import EnginePlan, Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
 from trtdiag.report.compile_words import movement_words
+from trtdiag.shapes.profile import DimProfile
 from trtdiag.verification import engine_search, run
 from trtdiag.verification.facts import Culprit
 from trtdiag.verification.run import VerifyLimits
@@ -97,7 +98,7 @@ def _shares(plan: EnginePlan, hints: dict[str, int]) -> tuple[int, int, int, int
     )
 
 
-def _beside_torch(plan: EnginePlan, symbols: Mapping[str, SymbolSizes], most_gib: float) -> Row:
+def _beside_torch(plan: EnginePlan, symbols: Mapping[str, DimProfile], most_gib: float) -> Row:
     """Segments and CPU seconds of our partitioner and of torch.fx's, on the same ops.
 
     torch.fx's is left out where it takes more than ``most_gib``: its memory grows with the square of the nodes.

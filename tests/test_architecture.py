@@ -59,6 +59,9 @@ MOST_LINES_OF_TESTS = 400
 BANNED_NAMES = frozenset({"utils", "helpers", "misc", "common", "manager", "handler", "process", "data", "info", "tmp"})
 BANNED_WORDS_IN_FILE_NAMES = frozenset({"util", "utils", "helper", "helpers", "misc", "common"})
 RELATIVE = re.compile(r"\bfrom[\s\\]*\.")
+PLANTED = "tests/test_planted_faults.py"
+"""It has such imports as text."""
+FROM_PACKAGE = re.compile(r"\bfrom (trtdiag[\w.]*) import (?:\(([^)]*)\)|([\w ,]+))", re.ASCII)
 MAY_USE_PRIVATE_TORCH = frozenset({"graph", "frontend", "lower", "shapes", "dims"})
 MAY_IMPORT_TENSORRT = "trtdiag/engine/tensorrt/"
 
@@ -129,6 +132,26 @@ def relative_imports(root: Path) -> list[str]:
         for node in ast.walk(_parsed(path, path.stat().st_mtime_ns, name))
         if isinstance(node, ast.ImportFrom) and node.level
     ]
+
+
+def imports_of_nothing(root: Path) -> list[str]:
+    """Imports of modules or names that the package has not, those in code that is a text included."""
+    modules = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for name, path in _files(root, PACKAGE)
+    }
+    faults = []
+    for name, path in _files(root, *CHECKED_FOLDERS):
+        if name == PLANTED:
+            continue
+        for found in FROM_PACKAGE.finditer(path.read_text(encoding="utf-8")):
+            source = modules.get(found[1])
+            words = set() if source is None else set(re.findall(r"\w+", source.read_text(encoding="utf-8")))
+            told = re.sub(r"#.*", "", found[2] or found[3])
+            for alias in re.findall(r"(\w+)(?: as \w+)?", told):
+                if alias not in words and f"{found[1]}.{alias}" not in modules:
+                    faults.append(f"{name}: imports {found[1]}.{alias}")
+    return faults
 
 
 def long_files(root: Path) -> list[str]:
@@ -241,6 +264,7 @@ Check = Callable[[Path], list[str]]
 CHECKS: tuple[Check, ...] = (
     imports_against_the_order,
     relative_imports,
+    imports_of_nothing,
     long_files,
     banned_file_names,
     banned_identifiers,

@@ -16,6 +16,7 @@ from tests.test_architecture import (
     eager_tensorrt_imports,
     import_circles,
     imports_against_the_order,
+    imports_of_nothing,
     long_files,
     private_torch,
     relative_imports,
@@ -71,6 +72,20 @@ PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
         "from . import b",
         "tests/dims/test_b.py",
         "import b",
+    ),
+    "gone": (
+        imports_of_nothing,
+        "tests/dims/test_a.py",
+        "CODE = 'from trtdiag.dims.gone import x; import re'",
+        "tests/dims/test_b.py",
+        "import trtdiag.dims",
+    ),
+    "gone_name": (
+        imports_of_nothing,
+        "trtdiag/dims/a.py",
+        "from trtdiag.dims.b import (\n    y as z,\n)",
+        "trtdiag/dims/b.py",
+        "from trtdiag.dims.b import x as z\nx = 1",
     ),
     "long": (
         long_files,

@@ -17,7 +17,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 import trtdiag.pipeline.compile
 from tests.compiling.programs import mlp
 from trtdiag.cli.main import main
-from trtdiag.engine import builds
+from trtdiag.engine import parallel_builds
 from trtdiag.engine.backend import get_backend
 
 class Long:
