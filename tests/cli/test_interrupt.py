@@ -32,7 +32,7 @@ class Long:
 def build():
     return mlp()
 
-builds._GRACE_S = 0.1
+parallel_builds._GRACE_S = 0.1
 trtdiag.pipeline.compile.get_backend = lambda name: Long()
 if __name__ == "__main__":
     main(["compile", "program:build", "--no-html"])
