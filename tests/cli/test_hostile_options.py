@@ -32,6 +32,7 @@ COMMANDS = {
     "explain": ["GRD301"],
     "rules": [],
     "ops": [],
+    "completion": ["bash"],
 }
 DIGITS = "9" * 5000
 EMPTY = ("", " ", "\t")
@@ -98,6 +99,7 @@ class Case:
             *self.parameter.opts,
             *(name.upper() for name in self.parameter.opts),
             (self.parameter.name or "").upper(),
+            f"[{(self.parameter.name or '').upper()}]...",  # any number of them
         ]
 
 

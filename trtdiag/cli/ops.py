@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=CheckedCommand)
-@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.argument("words", nargs=-1)
 @click.option("--target", metavar="VERSION", help="TensorRT version to answer for, such as 10.16.")
 @printed_json_option
 @debug_option
 def ops(words: tuple[str, ...], target: str | None, json_path: str | None) -> None:
     """List the ops that have a converter, and the core ATen ops that stay with PyTorch, with the reason.
 
-    With WORDs those alone that have one of them in their name.  A converter may still refuse a call:
+    With WORDS those alone that have one of them in their name.  A converter may still refuse a call:
     `trtdiag analyze` says which and why.
 
     \b
