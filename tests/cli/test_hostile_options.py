@@ -32,7 +32,7 @@ COMMANDS = {
     "explain": ["GRD301"],
     "rules": [],
     "ops": [],
-    "completion": ["bash"],
+    "completion": [],
 }
 DIGITS = "9" * 5000
 EMPTY = ("", " ", "\t")
