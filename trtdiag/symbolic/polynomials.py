@@ -7,13 +7,15 @@ Under ``h = P*t + r`` an expression with divisors becomes one polynomial in ``t`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import gcd
+from itertools import zip_longest
+from math import gcd, lcm
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from trtdiag.symbolic.patterns import Mask
+from trtdiag.symbolic.roots import value_at
 
 Vector = npt.NDArray[Any]  # object dtype: Python integers
 
@@ -74,18 +76,10 @@ def both(left: Mask | None, right: Mask | None) -> Mask | None:
 
 def add(left: Poly, right: Poly) -> Poly:
     """The sum."""
-    shared = gcd(left.scale, right.scale)
-    up, down = right.scale // shared, left.scale // shared
-    size = max(left.degree, right.degree) + 1
-    total: list[Vector] = []
-    for power in range(size):
-        parts = [
-            part.coefficients[power] * factor if factor != 1 else part.coefficients[power]
-            for part, factor in ((left, up), (right, down))
-            if power <= part.degree
-        ]
-        total.append(parts[0] if len(parts) == 1 else parts[0] + parts[1])
-    return poly(total, left.scale * up, both(left.defined, right.defined))
+    first, second, scale = _over_one_scale(left, right)
+    total = [a + b for a, b in zip(first, second, strict=False)]
+    total += first[len(second) :] or second[len(first) :]
+    return poly(total, scale, both(left.defined, right.defined))
 
 
 def scaled(operand: Poly, factor: int) -> Poly:
@@ -122,27 +116,17 @@ def floordiv_vector(top: Poly, divisors: Vector) -> Poly:
 
 def at(operand: Poly, point: int) -> Poly:
     """The constants that ``operand`` is at ``t = point``."""
-    total = operand.coefficients[-1]
-    for part in reversed(operand.coefficients[:-1]):
-        total = total * point + part
-    return Poly((total,), operand.scale, operand.defined)
+    return Poly((value_at(operand.coefficients, point),), operand.scale, operand.defined)
 
 
 def choose(flags: Mask, then: Poly, otherwise: Poly) -> Poly:
     """``then`` for the residues in ``flags``, ``otherwise`` for the rest."""
-    shared = gcd(then.scale, otherwise.scale)
-    then_factor, other_factor = otherwise.scale // shared, then.scale // shared
-    period = len(flags)
-    zero = np.zeros(period, dtype=object)
-    parts: list[Vector] = []
-    for power in range(max(then.degree, otherwise.degree) + 1):
-        a = then.coefficients[power] * then_factor if power <= then.degree else zero
-        b = otherwise.coefficients[power] * other_factor if power <= otherwise.degree else zero
-        parts.append(np.where(flags, a, b))
-    everywhere = np.ones(period, dtype=bool)
-    sides = [everywhere if side.defined is None else side.defined for side in (then, otherwise)]
+    first, second, scale = _over_one_scale(then, otherwise)
+    zero = np.zeros(len(flags), dtype=object)
+    parts: list[Vector] = [np.where(flags, a, b) for a, b in zip_longest(first, second, fillvalue=zero)]
+    sides = [True if side.defined is None else side.defined for side in (then, otherwise)]
     defined = None if then.defined is otherwise.defined is None else np.where(flags, *sides)
-    return poly(parts, then.scale * then_factor, defined)
+    return poly(parts, scale, defined)
 
 
 def divide_constant(top: Poly, bottom: Poly) -> Poly:
@@ -160,7 +144,8 @@ def divide_constant(top: Poly, bottom: Poly) -> Poly:
 def long_division(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
     """``top == quotient * bottom + rest`` with an integer quotient and a rest that is smaller for large ``t``."""
     period = len(top.coefficients[0])
-    top, bottom = _common_scale(top, bottom)
+    above, below, _ = _over_one_scale(top, bottom)
+    top, bottom = poly(above, 1, top.defined), poly(below, 1, bottom.defined)
     lead = bottom.coefficients[-1]
     if not bool((lead != 0).all()):
         raise NotApplicableError("the divisors of some residues grow faster than those of others")
@@ -179,10 +164,11 @@ def long_division(top: Poly, bottom: Poly) -> tuple[Poly, Poly]:
     return total, rest
 
 
-def _common_scale(left: Poly, right: Poly) -> tuple[Poly, Poly]:
-    """Both multiplied by the same number so that neither has a denominator."""
-    factors = right.scale, left.scale
-    return tuple(  # type: ignore[return-value]
-        poly([part * factor for part in side.coefficients], 1, side.defined)
-        for side, factor in zip((left, right), factors, strict=True)
+def _over_one_scale(left: Poly, right: Poly) -> tuple[list[Vector], list[Vector], int]:
+    """The coefficients of both over their least common scale, and that scale."""
+    scale = lcm(left.scale, right.scale)
+    first, second = (
+        [part * (scale // side.scale) for part in side.coefficients] if side.scale != scale else [*side.coefficients]
+        for side in (left, right)
     )
+    return first, second, scale

@@ -6,26 +6,25 @@ A polynomial is a sequence of coefficients, the constant first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import reduce
+from itertools import dropwhile, pairwise
 from math import comb
+from typing import Any, TypeVar
+
+import numpy.typing as npt
 
 Coefficients = Sequence[int]
+Coefficient = TypeVar("Coefficient", int, npt.NDArray[Any])
 
 
-def value_at(coefficients: Coefficients, point: int) -> int:
-    """The value of the polynomial."""
-    total = 0
-    for coefficient in reversed(coefficients):
-        total = total * point + coefficient
-    return total
+def value_at(coefficients: Sequence[Coefficient], point: int) -> Coefficient:
+    """The value of the polynomial, or of one for each element of arrays of coefficients."""
+    return reduce(lambda total, coefficient: total * point + coefficient, reversed(coefficients))
 
 
 def trimmed(coefficients: Coefficients) -> list[int]:
     """Without leading zeros; the zero polynomial is empty."""
-    result = list(coefficients)
-    while result and result[-1] == 0:
-        result.pop()
-    return result
+    return list(dropwhile(lambda coefficient: coefficient == 0, reversed(coefficients)))[::-1]
 
 
 def root_bound(coefficients: Coefficients) -> int:
@@ -39,11 +38,7 @@ def root_bound(coefficients: Coefficients) -> int:
 def forward_difference(coefficients: Coefficients) -> list[int]:
     """The polynomial ``p(t + 1) - p(t)``."""
     size = len(coefficients)
-    result = [0] * max(size - 1, 0)
-    for degree in range(1, size):
-        for lower in range(degree):
-            result[lower] += coefficients[degree] * comb(degree, lower)
-    return result
+    return [sum(coefficients[i] * comb(i, lower) for i in range(lower + 1, size)) for lower in range(size - 1)]
 
 
 def sign_changes(coefficients: Coefficients, low: int | None, high: int | None) -> list[int]:
