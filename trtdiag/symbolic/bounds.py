@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from math import ceil, floor, gcd
+from math import gcd
 
 from trtdiag.symbolic import periodic
 from trtdiag.symbolic.build import Number, affine, mul
 from trtdiag.symbolic.conditions import substitute
-from trtdiag.symbolic.ends import Ends
+from trtdiag.symbolic.ends import Ends, outwards
 from trtdiag.symbolic.evaluate import compiled_expr
 from trtdiag.symbolic.evaluate_array import evaluate_masked
 from trtdiag.symbolic.expr import Add, Ceil, Expr, Floor, FloorDiv, Max, Min, Mod, Mul, Num, Pow, Sym, TrueDiv, Trunc
@@ -219,9 +218,9 @@ def bounds(expr: Expr, box: Box) -> Bounds:
 
 
 def _bounds(ends: Ends, method: str) -> Bounds:
-    low, high = ends
-    whole = all(end is None or isinstance(end, int) or Fraction(end).denominator == 1 for end in ends)
-    range_ = Range(None if low is None else floor(low), None if high is None else ceil(high))
+    low, high = around = outwards(ends)
+    whole = around == ends
+    range_ = Range(None if low is None else int(low), None if high is None else int(high))
     return Bounds(range_, whole, method if whole else f"{method}, rounded outwards to integers")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,13 +96,9 @@ def _pattern(part: Stretch, name: str) -> str | None:
 def _runs(values: Sequence[int]) -> str:
     """``{0..3, 8}``: runs of three or more as ``a..b``."""
     texts: list[str] = []
-    start = 0
-    for index in range(1, len(values) + 1):
-        if index < len(values) and values[index] == values[index - 1] + 1:
-            continue
-        run = values[start:index]
+    for _, members in groupby(enumerate(values), lambda place: place[1] - place[0]):
+        run = [value for _, value in members]
         texts.extend([f"{run[0]}..{run[-1]}"] if len(run) > 2 else map(str, run))
-        start = index
     if len(texts) > MOST_RUNS:
         texts = [*texts[:MOST_RUNS], f"... ({len(values)} in all)"]
     return "{" + ", ".join(texts) + "}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
+from math import ceil, floor
 
 from trtdiag.symbolic.build import Number
 
@@ -52,6 +53,11 @@ def greatest(left: Ends, right: Ends) -> Ends:
 def rounded(ends: Ends, rounding: Callable[[Number], int]) -> Ends:
     """Ends of values that are rounded in a way that keeps their order."""
     return None if ends[0] is None else rounding(ends[0]), None if ends[1] is None else rounding(ends[1])
+
+
+def outwards(ends: Ends) -> Ends:
+    """Ends of whole numbers around values, or of the changes of values that are rounded."""
+    return None if ends[0] is None else floor(ends[0]), None if ends[1] is None else ceil(ends[1])
 
 
 def spread(ends: Ends) -> Ends:

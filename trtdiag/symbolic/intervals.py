@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from math import ceil, floor, trunc
 
 from trtdiag.symbolic.build import Number, sub
@@ -22,6 +22,7 @@ from trtdiag.symbolic.ends import (
     hull,
     least,
     meet,
+    outwards,
     plus,
     remainder,
     rounded,
@@ -166,24 +167,15 @@ class Intervals(Fold[Ends, "bool | None"]):
             case Sym():
                 return 1, 1
             case Add(args):
-                total = _ZERO
-                for arg in args:
-                    if symbol in free_symbols(arg):
-                        total = plus(total, self.step(arg, symbol))
-                return total
+                return reduce(plus, (self.step(arg, symbol) for arg in args))
             case Mul(args):
                 return self._product_change([(self.expr(arg), self.step(arg, symbol)) for arg in args])
             case Pow(base, Num(count)) if isinstance(count, int) and 1 <= count <= MOST_PRODUCT_RULE:
                 return self._product_change([(self.expr(base), self.step(base, symbol))] * count)
             case Min(args) | Max(args):
-                changes = [self.step(arg, symbol) for arg in args]
-                total = changes[0]
-                for change in changes[1:]:
-                    total = hull(total, change)
-                return total
+                return reduce(hull, (self.step(arg, symbol) for arg in args))
             case Floor(arg) | Ceil(arg) | Trunc(arg):
-                low, high = self.step(arg, symbol)
-                return None if low is None else floor(low), None if high is None else ceil(high)
+                return outwards(self.step(arg, symbol))
             case FloorDiv(left, right) | TrueDiv(left, right):
                 return self._quotient_change(left, right, symbol, whole=isinstance(expr, FloorDiv))
             case Mod(left, Num(divisor)) if divisor > 0 and is_integer(left):
@@ -208,10 +200,8 @@ class Intervals(Fold[Ends, "bool | None"]):
         if bottom[0] is None or bottom[0] <= 0:
             return ANY
         if symbol not in free_symbols(right):
-            low, high = divided(top_change, bottom)
-            if not whole:
-                return low, high
-            return None if low is None else floor(low), None if high is None else ceil(high)
+            change = divided(top_change, bottom)
+            return outwards(change) if whole else change
         return undecided_change(self.expr(left), top_change, self.step(right, symbol))
 
     def _remainder_change(self, left: Expr, divisor: int, symbol: str) -> Ends:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from trtdiag.symbolic.conditions import normalise
+from trtdiag.symbolic.ends import Ends, hull
 from trtdiag.symbolic.expr import And, Condition, Expr, Not, Or, Truth
 from trtdiag.symbolic.patterns import PatternError
 from trtdiag.symbolic.polynomials import NotApplicableError, Poly
@@ -34,15 +37,9 @@ def _solve(condition: Condition, range_: Range) -> ValueSet:
         case Truth(value):
             return ValueSet.full(range_) if value else ValueSet.nothing(range_)
         case And(args):
-            values = ValueSet.full(range_)
-            for arg in args:
-                values = values.intersect(_solve(arg, range_))
-            return values
+            return reduce(ValueSet.intersect, (_solve(arg, range_) for arg in args))
         case Or(args):
-            values = ValueSet.nothing(range_)
-            for arg in args:
-                values = values.union(_solve(arg, range_))
-            return values
+            return reduce(ValueSet.union, (_solve(arg, range_) for arg in args))
         case Not():
             return _solve(normalise(condition), range_)
     period, regions = condition_regions(condition, range_)
@@ -54,10 +51,7 @@ def _solve(condition: Condition, range_: Range) -> ValueSet:
     return ValueSet(range_, stretches)
 
 
-Extent = tuple[int | None, int | None]
-
-
-def extent(expr: Expr, range_: Range) -> Extent | None:
+def extent(expr: Expr, range_: Range) -> Ends | None:
     """The exact least and greatest value of an integer expression of one symbol; ``None`` inside is an open end.
 
     The result itself is ``None`` where the expression is not defined for any value of the range.
@@ -66,18 +60,11 @@ def extent(expr: Expr, range_: Range) -> Extent | None:
         NotApplicableError: The algebra of residue classes does not cover it, or not within its limits.
     """
     period, pieces = expression_pieces(expr, range_)
-    found: list[Extent] = []
-    for piece in pieces:
-        found.extend(_piece_extents(piece, period, range_))
-    if not found:
-        return None
-    lows, highs = [low for low, _ in found], [high for _, high in found]
-    least = None if None in lows else min(low for low in lows if low is not None)
-    most = None if None in highs else max(high for high in highs if high is not None)
-    return least, most
+    found = [extent for piece in pieces for extent in _piece_extents(piece, period, range_)]
+    return reduce(hull, found) if found else None
 
 
-def _piece_extents(piece: Piece[Poly], period: int, range_: Range) -> list[Extent]:
+def _piece_extents(piece: Piece[Poly], period: int, range_: Range) -> list[Ends]:
     """Extremes of every residue's polynomial, for the ``t`` of the piece at which ``P*t + r`` is in the range."""
     value = piece.value
     if value.scale != 1:

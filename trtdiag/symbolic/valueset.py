@@ -79,13 +79,8 @@ class ValueSet:
     @property
     def count(self) -> int | None:
         """How many members; ``None`` when infinite."""
-        total = 0
-        for part in self.stretches:
-            count = part.count
-            if count is None:
-                return None
-            total += count
-        return total
+        counts = [part.count for part in self.stretches]
+        return None if None in counts else sum(count or 0 for count in counts)
 
     @property
     def is_empty(self) -> bool:
@@ -161,10 +156,10 @@ class ValueSet:
         """The values ``factor*v + offset`` of all members ``v``, as far as they are in ``range_``; factor not 0."""
         parts = []
         for part in self.stretches:
-            ends = [None if end is None else factor * end + offset for end in (part.low, part.high)]
+            ends = Range(part.low, part.high).scaled(factor, offset)
             mask = np.zeros(len(part.mask) * abs(factor), dtype=bool)
             mask[(np.flatnonzero(part.mask) * factor + offset) % len(mask)] = True
-            parts.append(Stretch(ends[factor < 0], ends[factor > 0], mask))
+            parts.append(Stretch(ends.min, ends.max, mask))
         return ValueSet(range_, parts)
 
     def describe(self, name: str) -> str:
