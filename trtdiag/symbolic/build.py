@@ -26,8 +26,6 @@ from trtdiag.symbolic.expr import (
 )
 from trtdiag.symbolic.tree import is_integer, is_total, order_key
 
-# X from floor, trunc
-
 Number = int | Fraction
 
 ZERO = Num(0)

@@ -153,12 +153,8 @@ class Relation(Enum):
     @property
     def holds(self) -> Callable[[Any, Any], Any]:
         """``left <relation> right`` as a function of two numbers, arrays or whatever compares."""
-        return _COMPARED[self]
-
-
-_COMPARED: dict[Relation, Callable[[Any, Any], Any]] = dict(
-    zip(Relation, (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge), strict=True)
-)
+        found: Callable[[Any, Any], Any] = getattr(operator, self.name.lower())
+        return found
 
 
 @dataclass(frozen=True, slots=True)

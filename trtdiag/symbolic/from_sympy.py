@@ -18,6 +18,8 @@ from trtdiag.symbolic.functions import (
     RELATIONS,
     ExpressionError,
     FunctionError,
+    as_condition,
+    as_number,
     call_function,
     compare_infinite,
     select,
@@ -50,18 +52,12 @@ def from_sympy(expr: Any) -> Expr | Condition:
 
 def expr_from_sympy(expr: Any) -> Expr:
     """Like ``from_sympy`` for what must be a number."""
-    result = from_sympy(expr)
-    if is_condition(result):
-        raise ExpressionError(str(expr), "it is a condition, not a number")
-    return result  # type: ignore[return-value]
+    return as_number(expr, from_sympy(expr))
 
 
 def condition_from_sympy(expr: Any) -> Condition:
     """Like ``from_sympy`` for what must be a condition."""
-    result = from_sympy(expr)
-    if not is_condition(result):
-        raise ExpressionError(str(expr), "it is a number, not a condition")
-    return result  # type: ignore[return-value]
+    return as_condition(expr, from_sympy(expr))
 
 
 def _node(expr: Any, depth: int) -> Expr | Condition:

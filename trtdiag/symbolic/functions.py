@@ -77,19 +77,9 @@ def agree(left: Condition, right: Condition) -> Condition:
     Raises:
         FunctionError: They are too large for that.
     """
-    _must_be_small(left, right)
-    return any_of((all_of((left, right)), all_of((negate(left), negate(right)))))
-
-
-def differ(left: Condition, right: Condition) -> Condition:
-    """``left != right``: one of the conditions holds, the other does not; see ``agree``."""
-    _must_be_small(left, right)
-    return any_of((all_of((left, negate(right))), all_of((negate(left), right))))
-
-
-def _must_be_small(left: Condition, right: Condition) -> None:
     if size(left) + size(right) > MOST_COMPARED_NODES:
         raise FunctionError(f"it compares conditions of more than {MOST_COMPARED_NODES} operations with each other")
+    return any_of((all_of((left, right)), all_of((negate(left), negate(right)))))
 
 
 # Name -> (how many arguments, their kinds, constructor).  "e": expression, "c": condition; the last kind repeats
@@ -142,7 +132,7 @@ RELATIONS = {
 # The relations that conditions can be in (torch 2.15: ``(L['x'].size()[0] > 3) != (L['x'].size()[1] > 5)``).
 OF_CONDITIONS: dict[Relation, Callable[[Condition, Condition], Condition]] = {
     Relation.EQ: agree,
-    Relation.NE: differ,
+    Relation.NE: lambda left, right: agree(left, negate(right)),
 }
 for _name, _each in RELATIONS.items():
     _define("ee", partial(compare, _each), _name)
@@ -181,6 +171,24 @@ def select(branches: list[tuple[Expr, Condition]]) -> Expr:
     for then, condition in reversed(branches[:-1]):
         result = build_functions.where(condition, then, result)
     return result
+
+
+def as_number(text: object, result: Node) -> Expr:
+    """``result``, which was read from ``text``, where it is a number.
+
+    Raises:
+        ExpressionError: It is a condition.
+    """
+    if is_condition(result):
+        raise ExpressionError(str(text), "it is a condition, not a number")
+    return result  # type: ignore[return-value]
+
+
+def as_condition(text: object, result: Node) -> Condition:
+    """``result``, which was read from ``text``, where it is a condition; raises as ``as_number`` does."""
+    if not is_condition(result):
+        raise ExpressionError(str(text), "it is a number, not a condition")
+    return result  # type: ignore[return-value]
 
 
 def compare_infinite(relation: Relation, sign: int) -> bool:

@@ -21,6 +21,8 @@ from trtdiag.symbolic.functions import (
     RELATIONS,
     ExpressionError,
     FunctionError,
+    as_condition,
+    as_number,
     call_function,
     compare_infinite,
     power,
@@ -75,18 +77,12 @@ def parse_condition(text: str, resolve: Resolve | None = None) -> Condition:
     Raises:
         ExpressionError: The text is no condition, or one that our nodes cannot say.
     """
-    result = _read(text, resolve)
-    if not is_condition(result):
-        raise ExpressionError(_shown(text), "it is a number, not a condition")
-    return result  # type: ignore[return-value]
+    return as_condition(_shown(text), _read(text, resolve))
 
 
 def parse_expr(text: str, resolve: Resolve | None = None) -> Expr:
     """The expression that ``text`` states; see ``parse_condition``."""
-    result = _read(text, resolve)
-    if is_condition(result):
-        raise ExpressionError(_shown(text), "it is a condition, not a number")
-    return result  # type: ignore[return-value]
+    return as_number(_shown(text), _read(text, resolve))
 
 
 def _shown(text: str) -> str:

@@ -35,6 +35,8 @@ from trtdiag.symbolic.expr import (
 # How tightly a text binds, as in Python; a child that binds less than its place asks gets parentheses.
 _CHOICE, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
 
+_DIVIDED = {FloorDiv: "//", Mod: "%", TrueDiv: "/"}
+
 Names = Mapping[str, str]
 
 
@@ -67,12 +69,8 @@ def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
             return _sum(args, names), _SUM
         case Mul(args):
             return _product(args, names)
-        case FloorDiv(left, right):
-            return _quotient(left, "//", right, names)
-        case Mod(left, right):
-            return _quotient(left, "%", right, names)
-        case TrueDiv(left, right):
-            return _quotient(left, "/", right, names)
+        case FloorDiv(left, right) | Mod(left, right) | TrueDiv(left, right):
+            return _quotient(left, _DIVIDED[type(node)], right, names)
         case Pow(base, exponent):
             return f"{_at(base, names, _ATOM)}**{_at(exponent, names, _POWER)}", _POWER
         case Floor(arg) | Ceil(arg) | Trunc(arg):
