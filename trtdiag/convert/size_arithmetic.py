@@ -29,7 +29,6 @@ from trtdiag.symbolic.expr import (
     Min,
     Mod,
     Mul,
-    Not,
     Or,
     Pow,
     TrueDiv,
@@ -96,8 +95,6 @@ class SizeArithmetic:
                 whole = (_common_divisor(left) or 1) * (_common_divisor(right) or 1)
                 answer = self.two(op, self._element(mul(whole, left)), self._element(mul(whole, right)))
                 return self._builder.add_single(Unary(UnaryOperation.NOT), answer) if turned else answer
-            case Not(arg):
-                return self._builder.add_single(Unary(UnaryOperation.NOT), self._element(arg))
             case Where(condition, then, otherwise):
                 read = [self._element(part) for part in (condition, then, otherwise)]
                 return self._builder.add_single(Select(), *read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice, product
 from random import Random
@@ -77,10 +78,8 @@ def check(
         return CheckResult("holds", proof) if always else CheckResult("breaks", proof, {})
     if shown_by_bounds(condition, here):
         return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "the bounds of both sides show it"))
-    if len(names) == 1:
-        result = _single(condition, names[0], here[names[0]], given, limit_s)
-    else:
-        result = _tuples(condition, names, here, given, limit_s)
+    question = _Question(condition, here, given, limit_s)
+    result = question.of_one(names[0]) if len(names) == 1 else question.of_several()
     if result.verdict == "breaks" and result.witness is None and example is not None:
         known = {name: example[name] for name in names if name in example}
         if len(known) == len(names) and holds(all_of([condition, *given]), known):
@@ -88,57 +87,118 @@ def check(
     return result
 
 
-def _single(condition: Condition, name: str, range_: Range, given: Sequence[Condition], limit_s: float) -> CheckResult:
-    solution = allowed([condition], name, range_, limit_s)
-    premise = allowed(given, name, range_, limit_s)
-    if not (solution.proof.proven and premise.proof.proven):
-        return _by_smt(condition, [name], {name: range_}, given, limit_s)
-    refused = solution.values.complement().intersect(premise.values)
-    if refused.is_empty:
-        return CheckResult("holds", solution.proof)
-    least = refused.min
-    if least is None:
-        # No least value: the refused one nearest to zero stands for it.
-        below, above = refused.at_most(0), refused.at_least(0)
-        near = [value for value in (above, below) if value is not None]
-        least = min(near, key=abs)
-    fitting = solution.values.intersect(premise.values)
-    witness = fitting.at_most(least)
-    witness = fitting.at_least(least) if witness is None else witness
-    found = None if witness is None else {name: witness}
-    return CheckResult("breaks", solution.proof, {name: least}, found, refused.min is not None)
+@dataclass(frozen=True)
+class _Question:
+    """What ``check`` is asked, of a box that has every symbol and none without a value."""
 
+    condition: Condition
+    box: Box
+    given: Sequence[Condition]
+    limit_s: float
 
-def _tuples(
-    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], limit_s: float
-) -> CheckResult:
-    try:
-        early = smallest_broken(condition, given, names, box)
-        if early is not None:
-            found, tried = early
-            proof = Proof(ProofKind.EXHAUSTIVE, tried, f"the first {tried} tuples of {', '.join(names)} tried")
-            return CheckResult("breaks", proof, found, _near(condition, names, box, given, found, limit_s))
-        count = tuple_count(names, box)
+    @property
+    def names(self) -> list[str]:
+        """The symbols, sorted."""
+        return list(self.box)
+
+    def of_one(self, name: str) -> CheckResult:
+        """The answer where ``name`` is the only symbol."""
+        solution = allowed([self.condition], name, self.box[name], self.limit_s)
+        premise = allowed(self.given, name, self.box[name], self.limit_s)
+        if not (solution.proof.proven and premise.proof.proven):
+            return self._by_smt()
+        refused = solution.values.complement().intersect(premise.values)
+        if refused.is_empty:
+            return CheckResult("holds", solution.proof)
+        least = refused.min
+        if least is None:
+            # No least value: the refused one nearest to zero stands for it.
+            below, above = refused.at_most(0), refused.at_least(0)
+            near = [value for value in (above, below) if value is not None]
+            least = min(near, key=abs)
+        fitting = solution.values.intersect(premise.values)
+        witness = fitting.at_most(least)
+        witness = fitting.at_least(least) if witness is None else witness
+        found = None if witness is None else {name: witness}
+        return CheckResult("breaks", solution.proof, {name: least}, found, refused.min is not None)
+
+    def of_several(self) -> CheckResult:
+        """The answer for any number of symbols."""
+        try:
+            early = smallest_broken(self.condition, self.given, self.names, self.box)
+            if early is not None:
+                found, tried = early
+                proof = Proof(ProofKind.EXHAUSTIVE, tried, f"the first {tried} tuples of {', '.join(self.names)} tried")
+                return CheckResult("breaks", proof, found, self._near(found))
+            count = tuple_count(self.names, self.box)
+            if count is not None and count <= MOST_TUPLES:
+                return self._all_tuples(count)
+        except OverflowError:
+            return self._by_smt()
+        exactly = not self.given and _holds_by_exact_bounds(self.condition, BoundsCache(self.box))
+        if exactly and always_defined(self.condition, self.box):
+            return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "exact bounds of the difference of both sides"))
+        return self._by_smt()
+
+    def _all_tuples(self, count: int) -> CheckResult:
+        grid = Grid.of(self.names, self.box)
+        good = grid.holds([self.condition])
+        counted = grid.holds(self.given) if self.given else np.broadcast_to(np.True_, grid.shape)
+        proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(self.names)} tried")
+        smallest = grid.smallest(~good & counted)
+        if smallest is None:
+            return CheckResult("holds", proof)
+        return CheckResult("breaks", proof, smallest, grid.nearest(good & counted, smallest))
+
+    def _by_smt(self) -> CheckResult:
+        answer = smt.find(self.given, self.box, self.limit_s, refuting=self.condition, least=True)
+        if answer.status == "unsat":
+            return CheckResult("holds", Proof(ProofKind.SMT, 0, "z3 shows that no values break it"))
+        if answer.status == "sat" and answer.model is not None:
+            found = {name: answer.model[name] for name in self.names}
+            detail = "z3 found it" + (
+                "" if answer.smallest else ", and ran out of time before showing that it is the smallest"
+            )
+            proof = Proof(ProofKind.SMT, 0, detail)
+            return CheckResult("breaks", proof, found, self._near(found), answer.smallest)
+        return self._sampled(answer.why)
+
+    def _near(self, point: Assignment) -> Assignment | None:
+        """The satisfying assignment nearest to ``point``, else the smallest that z3 finds."""
+        wanted = [self.condition, *self.given]
+        with suppress(OverflowError):
+            near = nearest_fitting(wanted, self.box, point)
+            if near is not None:
+                return near
+        count = tuple_count(self.names, self.box)
         if count is not None and count <= MOST_TUPLES:
-            return _all_tuples(condition, names, box, given, count)
-    except OverflowError:
-        return _by_smt(condition, names, box, given, limit_s)
-    if not given and _holds_by_exact_bounds(condition, BoundsCache(box)) and always_defined(condition, box):
-        return CheckResult("holds", Proof(ProofKind.MONOTONE, 0, "exact bounds of the difference of both sides"))
-    return _by_smt(condition, names, box, given, limit_s)
+            grid = Grid.of(self.names, self.box)
+            return grid.nearest(grid.holds(wanted), point)
+        answer = smt.find(wanted, self.box, self.limit_s, least=True)
+        return None if answer.model is None else {name: answer.model[name] for name in self.names}
 
-
-def _all_tuples(
-    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], count: int
-) -> CheckResult:
-    grid = Grid.of(names, box)
-    good = grid.holds([condition])
-    counted = grid.holds(given) if given else np.broadcast_to(np.True_, grid.shape)
-    proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(names)} tried")
-    smallest = grid.smallest(~good & counted)
-    if smallest is None:
-        return CheckResult("holds", proof)
-    return CheckResult("breaks", proof, smallest, grid.nearest(good & counted, smallest))
+    def _sampled(self, why: str) -> CheckResult:
+        """Try ends and random points; a failure among them is certain, their success proves nothing."""
+        names, chooser = self.names, Random(0)  # the same points in every run
+        candidates = {name: _candidates(self.box[name], chooser) for name in names}
+        corners = islice(product(*(candidates[name][:6] for name in names)), SAMPLES)
+        points = [dict(zip(names, values, strict=True)) for values in corners]
+        points += [{name: chooser.choice(candidates[name]) for name in names} for _ in range(SAMPLES)]
+        premise = all_of(self.given)
+        failing: list[dict[str, int]] = []
+        fitting: list[dict[str, int]] = []
+        for point in points:
+            with suppress(OverflowError):
+                if holds(premise, point):
+                    (fitting if holds(self.condition, point) else failing).append(point)
+        tried = len(failing) + len(fitting)
+        if not failing:
+            proof = Proof(ProofKind.SAMPLED, tried, f"{tried} values tried, none breaks it; not proven: {why}")
+            return CheckResult("unknown", proof, None, fitting[0] if fitting else None, smallest=False)
+        found = min(failing, key=lambda point: (max(point.values()), tuple(point.values())))
+        near = min(fitting, key=lambda p: sum(abs(p[name] - found[name]) for name in names), default=None)
+        detail = f"found among {tried} values tried; a smaller one may exist: {why}"
+        return CheckResult("breaks", Proof(ProofKind.SAMPLED, tried, detail), found, near, smallest=False)
 
 
 def _holds_by_exact_bounds(condition: Condition, cache: BoundsCache) -> bool:
@@ -152,67 +212,6 @@ def _holds_by_exact_bounds(condition: Condition, cache: BoundsCache) -> bool:
             return any(_holds_by_exact_bounds(arg, cache) for arg in args)
         case _:
             return False
-
-
-def _by_smt(
-    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], limit_s: float
-) -> CheckResult:
-    answer = smt.find(given, box, limit_s, refuting=condition, least=True)
-    if answer.status == "unsat":
-        return CheckResult("holds", Proof(ProofKind.SMT, 0, "z3 shows that no values break it"))
-    if answer.status == "sat" and answer.model is not None:
-        found = {name: answer.model[name] for name in names}
-        detail = "z3 found it" + (
-            "" if answer.smallest else ", and ran out of time before showing that it is the smallest"
-        )
-        witness = _near(condition, names, box, given, found, limit_s)
-        return CheckResult("breaks", Proof(ProofKind.SMT, 0, detail), found, witness, answer.smallest)
-    return _sampled(condition, names, box, given, answer.why)
-
-
-def _near(
-    condition: Condition, names: list[str], box: Box, given: Sequence[Condition], point: Assignment, limit_s: float
-) -> Assignment | None:
-    """The satisfying assignment nearest to ``point``, else the smallest that z3 finds."""
-    wanted = [condition, *given]
-    try:
-        near = nearest_fitting(wanted, box, point)
-    except OverflowError:
-        near = None
-    if near is not None:
-        return near
-    count = tuple_count(names, box)
-    if count is not None and count <= MOST_TUPLES:
-        grid = Grid.of(names, box)
-        return grid.nearest(grid.holds(wanted), point)
-    answer = smt.find(wanted, box, limit_s, least=True)
-    return None if answer.model is None else {name: answer.model[name] for name in names}
-
-
-def _sampled(condition: Condition, names: list[str], box: Box, given: Sequence[Condition], why: str) -> CheckResult:
-    """Try ends and random points; a failure among them is certain, their success proves nothing."""
-    chooser = Random(0)  # the same points in every run
-    candidates = {name: _candidates(box[name], chooser) for name in names}
-    corners = islice(product(*(candidates[name][:6] for name in names)), SAMPLES)
-    points = [dict(zip(names, values, strict=True)) for values in corners]
-    points += [{name: chooser.choice(candidates[name]) for name in names} for _ in range(SAMPLES)]
-    premise = all_of(given)
-    failing: list[dict[str, int]] = []
-    fitting: list[dict[str, int]] = []
-    for point in points:
-        try:
-            if holds(premise, point):
-                (fitting if holds(condition, point) else failing).append(point)
-        except OverflowError:
-            continue
-    tried = len(failing) + len(fitting)
-    if not failing:
-        proof = Proof(ProofKind.SAMPLED, tried, f"{tried} values tried, none breaks it; not proven: {why}")
-        return CheckResult("unknown", proof, None, fitting[0] if fitting else None, smallest=False)
-    found = min(failing, key=lambda point: (max(point.values()), tuple(point.values())))
-    near = min(fitting, key=lambda p: sum(abs(p[name] - found[name]) for name in names), default=None)
-    detail = f"found among {tried} values tried; a smaller one may exist: {why}"
-    return CheckResult("breaks", Proof(ProofKind.SAMPLED, tried, detail), found, near, smallest=False)
 
 
 def _candidates(range_: Range, chooser: Random) -> list[int]:

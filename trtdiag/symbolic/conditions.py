@@ -1,8 +1,8 @@
 """Smart constructors of conditions, negation and substitution.
 
 A condition *holds* at values where every comparison that it needs is defined and true.  A comparison that divides by
-zero is neither true nor false (the model would raise there), and neither is its negation.  Canonical conditions have
-no ``Not``: it is pushed down to the comparisons.
+zero is neither true nor false (the model would raise there), and neither is its negation.  There is no
+node for a negation: it is pushed down to the comparisons.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from trtdiag.symbolic.expr import (
     Min,
     Mod,
     Mul,
-    Not,
     Num,
     Or,
     Pow,
@@ -117,8 +116,6 @@ def negate(condition: Condition) -> Condition:
     match condition:
         case Truth(value):
             return Truth(not value)
-        case Not(arg):
-            return normalise(arg)
         case Compare(relation, left, right):
             return compare(_NEGATED[relation], left, right)
         case And(args):
@@ -147,12 +144,11 @@ _BUILT: dict[type, Callable[..., Expr | Condition]] = {
     Where: build_functions.where,
     And: lambda *parts: all_of(parts),
     Or: lambda *parts: any_of(parts),
-    Not: negate,
 }
 
 
 def _transformed(node: Any, replace: Replace) -> Any:
-    if not isinstance(node, Compare | And | Or | Not | Truth):
+    if not isinstance(node, Compare | And | Or | Truth):
         other = replace(node)
         if other is not None:
             return other

@@ -181,13 +181,6 @@ class Or(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Not(Node):
-    """``arg`` does not hold."""
-
-    arg: Condition
-
-
-@dataclass(frozen=True, slots=True)
 class Truth(Node):
     """A condition that is always true or always false."""
 
@@ -195,7 +188,7 @@ class Truth(Node):
 
 
 Expr: TypeAlias = Union[Num, Sym, Add, Mul, FloorDiv, Mod, TrueDiv, Floor, Ceil, Trunc, Pow, Min, Max, Where]
-Condition: TypeAlias = Union[Compare, And, Or, Not, Truth]
+Condition: TypeAlias = Union[Compare, And, Or, Truth]
 
 for _kind in (*get_args(Expr), *get_args(Condition)):
     _kind.__hash__ = Node.__hash__  # a dataclass would compute its own each time

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Generic, TypeVar
 
-from trtdiag.symbolic.conditions import negate, normalise
+from trtdiag.symbolic.conditions import negate
 from trtdiag.symbolic.expr import (
     Add,
     And,
@@ -20,7 +20,6 @@ from trtdiag.symbolic.expr import (
     Min,
     Mod,
     Mul,
-    Not,
     Num,
     Or,
     Pow,
@@ -115,8 +114,6 @@ class Fold(Generic[Value, Held]):
                 return reduce(self.both, map(self.condition, args))
             case Or(args):
                 return reduce(self.either, map(self.condition, args))
-            case Not():
-                return self.condition(normalise(condition))
 
     def negated(self, value: Value, /) -> Value:
         """``-value``."""

@@ -6,9 +6,8 @@ from functools import reduce
 
 import numpy as np
 
-from trtdiag.symbolic.conditions import normalise
 from trtdiag.symbolic.ends import Ends, hull
-from trtdiag.symbolic.expr import And, Condition, Expr, Not, Or, Truth
+from trtdiag.symbolic.expr import And, Condition, Expr, Or, Truth
 from trtdiag.symbolic.patterns import PatternError
 from trtdiag.symbolic.polynomials import NotApplicableError, Poly
 from trtdiag.symbolic.quasi_polynomials import Piece, condition_regions, expression_pieces
@@ -40,8 +39,6 @@ def _solve(condition: Condition, range_: Range) -> ValueSet:
             return reduce(ValueSet.intersect, (_solve(arg, range_) for arg in args))
         case Or(args):
             return reduce(ValueSet.union, (_solve(arg, range_) for arg in args))
-        case Not():
-            return _solve(normalise(condition), range_)
     period, regions = condition_regions(condition, range_)
     stretches = []
     for region in regions:

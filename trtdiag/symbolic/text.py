@@ -20,7 +20,6 @@ from trtdiag.symbolic.expr import (
     Min,
     Mod,
     Mul,
-    Not,
     Num,
     Or,
     Pow,
@@ -33,7 +32,7 @@ from trtdiag.symbolic.expr import (
 )
 
 # How tightly a text binds, as in Python; a child that binds less than its place asks gets parentheses.
-_CHOICE, _OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
+_CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(9)
 
 _DIVIDED = {FloorDiv: "//", Mod: "%", TrueDiv: "/"}
 
@@ -89,8 +88,6 @@ def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
             return " and ".join(parts_of), _AND if len(parts_of) > 1 else _COMPARE
         case Or(args):
             return " or ".join(_at(arg, names, _AND) for arg in args), _OR
-        case Not(arg):
-            return f"not {_at(arg, names, _NOT)}", _NOT
 
 
 def _number(value: Number) -> tuple[str, int]:
@@ -151,7 +148,7 @@ def _chained(args: tuple[Condition, ...], names: Names) -> list[str]:
     chained: set[Condition] = set()
     highs = {arg.left: arg for arg in reversed(args) if isinstance(arg, Compare) and arg.relation is Relation.LE}
     for arg in args:
-        texts[arg] = _at(arg, names, _NOT)
+        texts[arg] = _at(arg, names, _COMPARE)
         upper = highs.get(arg.left) if isinstance(arg, Compare) and arg.relation is Relation.GE else None
         if isinstance(arg, Compare) and upper and isinstance(arg.right, Num) and isinstance(upper.right, Num):
             chained.add(upper)

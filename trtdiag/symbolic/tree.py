@@ -20,7 +20,6 @@ from trtdiag.symbolic.expr import (
     Min,
     Mod,
     Mul,
-    Not,
     Num,
     Or,
     Pow,
@@ -32,7 +31,7 @@ from trtdiag.symbolic.expr import (
 )
 
 _NUMBERS = (Num, Sym, Pow, Mul, FloorDiv, Mod, Add, TrueDiv, Floor, Ceil, Trunc, Min, Max, Where)
-_CONDITIONS = (Truth, Compare, And, Or, Not)
+_CONDITIONS = (Truth, Compare, And, Or)
 _RANK: dict[type, int] = {kind: rank for rank, kind in enumerate((*_NUMBERS, *_CONDITIONS))}
 
 
@@ -45,7 +44,7 @@ _PARTS: dict[type, Callable[[Any], tuple[Expr | Condition, ...]]] = {
     **dict.fromkeys((Num, Sym, Truth), lambda _: ()),
     **dict.fromkeys((Add, Mul, Min, Max, And, Or), attrgetter("args")),
     **dict.fromkeys((FloorDiv, Mod, TrueDiv, Compare), attrgetter("left", "right")),
-    **dict.fromkeys((Floor, Ceil, Trunc, Not), lambda node: (node.arg,)),
+    **dict.fromkeys((Floor, Ceil, Trunc), lambda node: (node.arg,)),
     Pow: attrgetter("base", "exponent"),
     Where: attrgetter("condition", "then", "otherwise"),
 }

@@ -23,7 +23,7 @@ from trtdiag.symbolic import (
     to_text,
 )
 from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import Add, And, Compare, Max, Min, Mul, Not, Or, Truth, Where
+from trtdiag.symbolic.expr import Add, And, Compare, Max, Min, Mul, Or, Truth, Where
 
 _MOST_LEAVES = 2000
 
@@ -84,14 +84,12 @@ class LocalNames:
                 if name not in self._roots:
                     raise _UnnamedError
                 return self._roots[name]
-            # Python's max, min, and, or, not would ask for a truth value themselves.
+            # Python's max, min, and, or would ask for a truth value themselves.
             case Max() | Min():
                 return Sym(_nested("torch.sym_max" if isinstance(node, Max) else "torch.sym_min", parts))
             case And() | Or():
                 sign = " & " if isinstance(node, And) else " | "
                 return Sym(sign.join(f"({to_text(part)})" for part in parts))
-            case Not():
-                return Sym(f"torch.sym_not({to_text(parts[0])})")
             case _:
                 return _rebuilt(node, parts)
 
