@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from torch._dynamo.convert_frame import compile_lock
 
-__all__ = ["TORCH_TURN"]
-
 TORCH_TURN = compile_lock
 """The lock under which torch.compile traces, too.
 

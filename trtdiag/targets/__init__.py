@@ -13,19 +13,3 @@ from trtdiag.targets.versions import (
     target_name,
     target_of,
 )
-
-__all__ = [
-    "ALL_TARGETS",
-    "COUNTERPARTS",
-    "GENERATIONS",
-    "RTX_TARGETS",
-    "TARGETS",
-    "Target",
-    "chosen_gpus",
-    "get_rtx_target",
-    "get_target",
-    "installed_rtx_version",
-    "installed_version",
-    "target_name",
-    "target_of",
-]
