@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import groupby
 
 import torch
@@ -45,7 +46,7 @@ class SizeWriter:
         self._dims: dict[Expr, tuple[Value, int]] = {}
         self._written: dict[Expr | Condition, Value] = {}
         self._shapes: dict[int, Value] = {}
-        self._vectors: dict[tuple[Expr, ...], Value] = {}
+        self._vector = cache(self._joined)
         self._sought: set[Expr] = set()
 
     def note(self, value: Value) -> None:
@@ -72,10 +73,7 @@ class SizeWriter:
 
     def vector(self, sizes: Sequence[Expr]) -> Value:
         """The sizes as a vector; the same sizes are one vector."""
-        key = tuple(sizes)
-        if key not in self._vectors:
-            self._vectors[key] = self._joined(key)
-        return self._vectors[key]
+        return self._vector(tuple(sizes))
 
     def _joined(self, sizes: Sequence[Expr]) -> Value:
         # Neighbouring numbers are one constant.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from trtdiag.symbolic import Proof, Range, Solution, ValueSet, allowed
 from trtdiag.symbolic.expr import Condition
@@ -19,7 +20,7 @@ class Solved:
 
     def __init__(self, box: Mapping[str, Range]) -> None:
         self.box = box
-        self._one: dict[tuple[str, Condition], Solution] = {}
+        self.one = cache(self._one)
         self._spent_at = worked_s() + SOLVER_BUDGET_S
 
     @property
@@ -27,12 +28,9 @@ class Solved:
         """What one question may cost z3 now: the stage has a budget, and a model can have hundreds of joint guards."""
         return min(QUESTION_LIMIT_S, max(0.05, self._spent_at - worked_s()))
 
-    def one(self, symbol: str, condition: Condition) -> Solution:
+    def _one(self, symbol: str, condition: Condition) -> Solution:
         """The values of ``symbol`` that satisfy ``condition``, its only free symbol being ``symbol``."""
-        key = (symbol, condition)
-        if key not in self._one:
-            self._one[key] = allowed((condition,), symbol, self.box[symbol])
-        return self._one[key]
+        return allowed((condition,), symbol, self.box[symbol])
 
     def all(self, symbol: str, conditions: Iterable[Condition]) -> Solution | None:
         """The values that satisfy every condition; ``None`` where one of them could not be solved exactly."""

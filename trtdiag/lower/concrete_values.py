@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -44,8 +45,8 @@ class Point:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
-        self._exprs: dict[Any, int | bool] = {}
-        self._tensors: dict[TensorAt, torch.Tensor] = {}
+        self.tensor = cache(self._tensor)
+        self._number = cache(self._evaluated)
 
     def place(self, value: Any) -> Any:
         """``value`` (a node's ``meta["val"]`` or an argument) with numbers for symbols and TensorAt for tensors."""
@@ -64,25 +65,21 @@ class Point:
             return tuple((key, self.place(item)) for key, item in value.items())
         return value
 
-    def tensor(self, at: TensorAt) -> torch.Tensor:
+    def _tensor(self, at: TensorAt) -> torch.Tensor:
         """A fake tensor of that shape, shared between uses."""
-        if at not in self._tensors:
-            with self.mode:
-                self._tensors[at] = torch.empty_strided(at.sizes, at.strides, dtype=at.dtype, device=at.device)
-        return self._tensors[at]
+        with self.mode:
+            return torch.empty_strided(at.sizes, at.strides, dtype=at.dtype, device=at.device)
 
     def _size(self, size: int | torch.SymInt) -> int:
         return int(self._number(size.node.expr)) if isinstance(size, torch.SymInt) else size
 
-    def _number(self, expr: Any) -> int | bool:
-        if expr not in self._exprs:
-            ours: Expr | Condition = from_sympy(expr)
-            missing = free_symbols(ours) - self._numbers.keys()
-            if missing:
-                raise UnplaceableError(f"no number for {', '.join(sorted(missing))}")
-            number = evaluate(ours, self._numbers)
-            self._exprs[expr] = number if isinstance(number, bool) else int(number)
-        return self._exprs[expr]
+    def _evaluated(self, expr: Any) -> int | bool:
+        ours: Expr | Condition = from_sympy(expr)
+        missing = free_symbols(ours) - self._numbers.keys()
+        if missing:
+            raise UnplaceableError(f"no number for {', '.join(sorted(missing))}")
+        number = evaluate(ours, self._numbers)
+        return number if isinstance(number, bool) else int(number)
 
 
 def same(left: Any, right: Any) -> bool:

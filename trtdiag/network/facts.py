@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from trtdiag.shapes.shape_constraints import Ask, Demand, elements
 from trtdiag.symbolic import (
@@ -63,7 +64,7 @@ class ShapeConstraints:
             narrowed += [compare(Relation.LE, self._expanded[name], high)] if high not in (None, own.max) else []
         self._premises = tuple(self._premise(condition) for condition in (*self.given, *narrowed))
         self._same = _representatives(self._premises)
-        self._known: dict[Condition, bool] = {}
+        self._proven = cache(self._shown)
 
     def same_as(self, name: str, size: Expr) -> Sym:
         """A new symbol that is always equal to a size: a condition of the network, which nothing has shown."""
@@ -77,7 +78,7 @@ class ShapeConstraints:
         self.given = (*self.given, condition)
         self._premises = (*self._premises, self._premise(condition))
         self._same = _representatives(self._premises)
-        self._known.clear()
+        self._proven.cache_clear()
 
     def expanded(self, node: Tree) -> Tree:
         """``node`` with defined symbols replaced by what they are made of, in normal form."""
@@ -134,11 +135,6 @@ class ShapeConstraints:
                 return False
             others.remove(same)
         return True
-
-    def _proven(self, condition: Condition) -> bool:
-        if condition not in self._known:
-            self._known[condition] = self._shown(condition)
-        return self._known[condition]
 
     def _shown(self, condition: Condition) -> bool:
         if isinstance(condition, Truth):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.levels import earliest_level, latest_level
@@ -50,7 +51,7 @@ class _Placing:
 
     def __post_init__(self) -> None:
         graph, supported = self.graph, self.supported
-        self._weights: dict[int, int] = {}
+        self._weight = cache(lambda place: self.weigh(self.graph.tensors[place].value))
         self._last = max((level for level, inside in zip(self.levels, supported, strict=True) if inside), default=0)
         self._work = [0] * (self._last + 1)
         self._yields: list[list[int]] = [[] for _ in graph.ops]
@@ -136,9 +137,3 @@ class _Placing:
                 leaves = made_at > 0 and not any(other != made_at for other in counts)
                 total += self._weight(place) * (1 + leaves)
         return total
-
-    def _weight(self, place: int) -> int:
-        found = self._weights.get(place)
-        if found is None:
-            found = self._weights[place] = self.weigh(self.graph.tensors[place].value)
-        return found

@@ -8,6 +8,7 @@ on one symbol, which have an exact set.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -65,19 +66,12 @@ class _Constants:
 
     def __init__(self, values: Mapping[str, npt.NDArray[np.int64]]) -> None:
         self._values = values
-        self._known: dict[Expr, Expr | None] = {}
-
-    def replace(self, part: Expr) -> Expr | None:
-        """The constant that ``part`` is; ``None`` where it is none."""
-        if isinstance(part, Num | Sym):
-            return None
-        if part not in self._known:
-            self._known[part] = self._constant(part)
-        return self._known[part]
+        self.replace = cache(self._constant)
 
     def _constant(self, part: Expr) -> Expr | None:
+        """The constant that ``part`` is; ``None`` where it is none."""
         symbols = free_symbols(part)
-        if len(symbols) != 1:
+        if len(symbols) != 1 or isinstance(part, Sym):
             return None
         (name,) = symbols
         values = self._values.get(name)

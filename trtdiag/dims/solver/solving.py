@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
+from itertools import accumulate
 
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Proof, ProofKind, Range, Solution, ValueSet, allowed, periodic
@@ -20,23 +22,12 @@ class Sets:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._one: dict[tuple[Condition, str, Range], Solution] = {}
-        self._all: dict[tuple[tuple[Condition, ...], str, Range], tuple[Solution, list[Condition]]] = {}
-
-    def one(self, condition: Condition, name: str, range_: Range) -> Solution:
-        """The values of ``name`` in ``range_`` for which ``condition`` holds."""
-        key = (condition, name, range_)
-        if key not in self._one:
-            self._one[key] = self._solve(condition, name, range_)
-        return self._one[key]
+        self.one = cache(self._one)
+        self._together = cache(self._intersect)
 
     def all(self, conditions: Iterable[Condition], name: str, range_: Range) -> tuple[Solution, list[Condition]]:
         """The values for which all hold, and the conditions that could not be solved (the values ignore them)."""
-        asked = tuple(conditions)
-        key = (asked, name, range_)
-        if key not in self._all:
-            self._all[key] = self._intersect(asked, name, range_)
-        return self._all[key]
+        return self._together(tuple(conditions), name, range_)
 
     def _intersect(
         self, conditions: tuple[Condition, ...], name: str, range_: Range
@@ -55,7 +46,8 @@ class Sets:
         proofs = (solution.proof for solution in sure)
         return Solution(values, max(proofs, key=lambda proof: proof.checked, default=none)), unsure
 
-    def _solve(self, condition: Condition, name: str, range_: Range) -> Solution:
+    def _one(self, condition: Condition, name: str, range_: Range) -> Solution:
+        """The values of ``name`` in ``range_`` for which ``condition`` holds."""
         count = range_.count
         if self.clock.out and (count is None or count > FEW_VALUES):
             return _by_residues(condition, range_)
@@ -93,10 +85,7 @@ def causes(
     solutions = [sets.one(condition, name, range_).values for condition in members]
     clock = sets.clock.part(CAUSES_SHARE)
     # later[i]: what all members from i on allow.
-    later = [ValueSet.full(range_)]
-    for values in reversed(solutions):
-        later.append(later[-1].intersect(values))
-    later.reverse()
+    later = [*accumulate(reversed(solutions), ValueSet.intersect, initial=ValueSet.full(range_))][::-1]
     kept: list[Condition] = []
     reached = ValueSet.full(range_)
     for index, condition in enumerate(members):

@@ -8,6 +8,7 @@ Source: nvinfer1::IRuntimeConfig and IRuntimeCache, TensorRT-RTX 1.7.
 from __future__ import annotations
 
 import logging
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -35,7 +36,8 @@ class RtxScratch(Scratch):
     def __init__(self, trt: Any, engine: Any, device: torch.device) -> None:
         super().__init__(trt, engine, device)
         self._trt = trt
-        self._caches: dict[str, _KernelCache] = {}  # contexts must not outlive the cache that they were made with
+        # Contexts must not outlive the cache that they were made with.
+        self._cache = cache(lambda name: _kernel_cache(Path(name).expanduser().absolute(), device))
 
     def variant(self) -> RtxChoice:
         """What the program chose; where trtdiag records its runs, TensorRT-RTX is not to record them once more."""
@@ -61,11 +63,6 @@ class RtxScratch(Scratch):
             if choice.cache is not None:
                 self._cache(choice.cache).give(config)
             return self._engine.create_execution_context(config)
-
-    def _cache(self, name: str) -> _KernelCache:
-        if name not in self._caches:
-            self._caches[name] = _kernel_cache(Path(name).expanduser().absolute(), self._device)
-        return self._caches[name]
 
 
 class _KernelCache:

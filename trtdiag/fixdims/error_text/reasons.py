@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from time import thread_time
 
 from trtdiag.dims.compare_plans import LEAST_SHARE, counted_words
@@ -122,13 +123,11 @@ class _Broken:
 
     def __init__(self, box: Mapping[str, Range]) -> None:
         self._box = box
-        self._known: dict[Condition, Mapping[str, int]] = {}
+        self.sizes = cache(self._sizes)
         self._end = thread_time() + _WITNESSES_LIMIT_S
 
-    def sizes(self, condition: Condition) -> Mapping[str, int]:
+    def _sizes(self, condition: Condition) -> Mapping[str, int]:
         """Empty where there are none, none was found, or the time is over."""
-        if condition not in self._known:
-            box = {symbol: self._box.get(symbol, Range(1, None)) for symbol in free_symbols(condition)}
-            late, limit_s = thread_time() > self._end, _WITNESS_LIMIT_S
-            self._known[condition] = {} if late else smallest_broken(condition, box, limit_s, limit_s)
-        return self._known[condition]
+        box = {symbol: self._box.get(symbol, Range(1, None)) for symbol in free_symbols(condition)}
+        late, limit_s = thread_time() > self._end, _WITNESS_LIMIT_S
+        return {} if late else smallest_broken(condition, box, limit_s, limit_s)
