@@ -118,9 +118,7 @@ def _pads(change: Change, final: Plan) -> dict[tuple[str, int], str]:
 
 def _line(name: str, amounts: Mapping[int, str], rank: int) -> str:
     """One call of ``F.pad``, which counts dims from the last."""
-    given: list[str] = []
-    for index in range(rank - 1, min(amounts) - 1, -1):
-        given += ["0", amounts.get(index, "0")]
+    given = (f"0, {amounts.get(index, '0')}" for index in range(rank - 1, min(amounts) - 1, -1))
     return f"{name} = F.pad({name}, ({', '.join(given)}))"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING
 
 from trtdiag.dims.plan import Plan
@@ -201,10 +202,8 @@ def _kept(symbol: str, chosen: Chosen, asked: int | None) -> Fraction:
 
 def _share(plan: Plan, tried: Tried, chosen: Chosen) -> Fraction:
     """The share of the asked combinations that a choice keeps; open ranges count whole."""
-    share = Fraction(1)
-    for symbol, range_ in system_of(tried.inputs, plan).box.items():
-        share *= _kept(symbol, chosen, range_.count)
-    return share
+    box = system_of(tried.inputs, plan).box
+    return prod((_kept(symbol, chosen, range_.count) for symbol, range_ in box.items()), start=Fraction(1))
 
 
 def _single(symbol: str, chosen: Chosen, box: Mapping[str, Range]) -> bool:

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
-from typing import TypeVar
+from functools import lru_cache, reduce
+from typing import Any, TypeVar
 
 from torch import Tensor
 from torch.fx import GraphModule, Node
@@ -86,10 +86,8 @@ def attribute_of(owner: GraphModule, node: Node) -> object:
     """Return what a ``get_attr`` node reads; ``None`` for other nodes and for attributes that do not exist."""
     if node.op != "get_attr":
         return None
-    value: object = owner
-    for part in str(node.target).split("."):
-        value = getattr(value, part, None)
-    return value
+    whole: Any = owner
+    return reduce(lambda value, part: getattr(value, part, None), str(node.target).split("."), whole)
 
 
 def subgraph_of(owner: GraphModule, node: Node) -> GraphModule | None:

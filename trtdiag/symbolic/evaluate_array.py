@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -167,10 +168,7 @@ class _Points(Fold[_Values, Array | bool]):
         top = base.top.tight()
         if max(abs(top.low), abs(top.high), base.bottom.high).bit_length() * count > MOST_POWER_BITS:
             raise OverflowError("a power is too large to be computed")
-        result = _Values(_ONE, _ONE, base.defined)
-        for _ in range(count):
-            result = self.mul(result, base)
-        return result
+        return reduce(self.mul, [base] * count, _Values(_ONE, _ONE, base.defined))
 
     def general_power(self, base: _Values, exponent: _Values) -> _Values:
         if _fractional(base, exponent):

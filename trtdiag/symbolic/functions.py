@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 
 from trtdiag.symbolic import build, build_functions
 from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
@@ -167,10 +167,8 @@ def select(branches: list[tuple[Expr, Condition]]) -> Expr:
     """
     if not branches or branches[-1][1] != TRUE:
         raise FunctionError("Piecewise has no last branch for all other values")
-    result = branches[-1][0]
-    for then, condition in reversed(branches[:-1]):
-        result = build_functions.where(condition, then, result)
-    return result
+    *others, (last, _) = branches
+    return reduce(lambda rest, branch: build_functions.where(branch[1], branch[0], rest), reversed(others), last)
 
 
 def as_number(text: object, result: Node) -> Expr:

@@ -91,12 +91,12 @@ def _steps(values: ValueSet) -> list[int]:
     if whole <= MOST_STEP * MOST_STEP:
         periods.add(whole)
     steps = {1}
-    irregular = len(values.stretches) > 1
-    for part in values.stretches:
-        # A step that divides no period meets every residue of its class within that many values, or ends before: with
-        # as many periods as values in one it never keeps more than the period itself as a step does.
-        if part.low is not None and part.high is not None and part.high - part.low + 1 < len(part.mask) ** 2:
-            irregular = True
+    # A step that divides no period meets every residue of its class within that many values, or ends before: with as
+    # many periods as values in one it never keeps more than the period itself as a step does.
+    irregular = len(values.stretches) > 1 or any(
+        part.low is not None and part.high is not None and part.high - part.low + 1 < len(part.mask) ** 2
+        for part in values.stretches
+    )
     for period in periods:
         steps.update(step for step in range(1, min(period, MOST_STEP) + 1) if period % step == 0)
     return sorted(steps | set(range(1, FREE_STEPS + 1)) if irregular else steps)

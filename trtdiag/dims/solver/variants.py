@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd, lcm
+from math import gcd, lcm, prod
 
 from trtdiag.dims.solver.eliminate import fresh_name
 from trtdiag.dims.solver.layout import NOBODY, Layout, Origins, replaced
@@ -85,13 +85,7 @@ def _slopes(size: Expr, name: str, place: int) -> set[tuple[int, int]]:
 def _periods(size: Expr | Condition) -> set[int]:
     """Steps along which the roundings in ``size`` could vanish: its divisors, alone and together."""
     divisors = _divisors(size)
-    together = 1
-    for divisor in divisors:
-        together = lcm(together, divisor)
-    nested = 1
-    for divisor in divisors:
-        nested *= divisor
-    return {step for step in (*divisors, together, nested) if 1 < step <= MOST_STEP}
+    return {step for step in (*divisors, lcm(*divisors), prod(divisors)) if 1 < step <= MOST_STEP}
 
 
 def _divisors(node: Expr | Condition) -> set[int]:

@@ -67,11 +67,8 @@ def example_sizes(system: TextSystem, final: Plan) -> dict[str, int]:
 
 def inside(read: ExportErrorText, system: TextSystem, asked: Plan, final: Plan) -> Plan:
     """``final`` with sizes for the examples that lie outside their range, where the text tells the dim."""
-    sizes = dict(final.sizes)
-    for outside in read.outside:
-        for site in _sites(outside, system, asked):
-            sizes[site] = _nearest(outside)
-    return replace(final, sizes=sizes)
+    moved = {site: _nearest(outside) for outside in read.outside for site in _sites(outside, system, asked)}
+    return replace(final, sizes={**final.sizes, **moved})
 
 
 def outside_changes(read: ExportErrorText, system: TextSystem, asked: Plan, proof: Proof) -> tuple[Change, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from types import FrameType
 from typing import Any
 
@@ -100,10 +101,7 @@ class _UnnamedError(Exception):
 
 def _nested(function: str, parts: list[Expr]) -> str:
     """The calls that apply a function of two arguments to all of ``parts``."""
-    text = to_text(parts[-1])
-    for part in reversed(parts[:-1]):
-        text = f"{function}({to_text(part)}, {text})"
-    return text
+    return reduce(lambda inner, text: f"{function}({text}, {inner})", map(to_text, reversed(parts)))
 
 
 def _rebuilt(node: Any, parts: list[Any]) -> Expr | Condition:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -56,10 +57,7 @@ class Unsqueeze(Layer, takes=ANY):
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """One dim after the other, from the front."""
-        y = inputs[0]
-        for axis in sorted(self.axes):
-            y = y.unsqueeze(axis)
-        return (y,)
+        return (reduce(torch.unsqueeze, sorted(self.axes), inputs[0]),)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from trtdiag.report.drawing.layout_types import Layout, LevelGraph, Point
 
@@ -148,10 +148,8 @@ def _pool(layers: _Layers, row: list[int], wished: list[float], xs: list[float])
 
 def _tops(layers: _Layers) -> list[float]:
     """The y at which each layer begins, and one more after the last."""
-    tops = [_MARGIN]
-    for row in layers.rows:
-        tops.append(tops[-1] + max(layers.sizes[at][1] for at in row) + _LAYER_GAP)
-    return tops
+    heights = (max(layers.sizes[at][1] for at in row) for row in layers.rows)
+    return [*accumulate(heights, lambda top, height: top + height + _LAYER_GAP, initial=_MARGIN)]
 
 
 def _curve(layers: _Layers, places: list[Point], tops: list[float], chain: list[int]) -> tuple[Point, ...]:
