@@ -81,6 +81,9 @@ def _effect(facts: PartitionFacts, group: FallbackGroup) -> str:
         return f"that splits the program: {amount(cost.segments_before, 'engine')} instead of {cost.segments_after}"
     if group.drawn_along:
         return f"{amount(group.drawn_along, 'other op')} around it cannot be in an engine for that"
+    if group in facts.joint and facts.together is not None:
+        split = f"{amount(facts.together.segments_before, 'engine')} instead of {facts.together.segments_after}"
+        return f"with {amount(len(facts.joint) - 1, 'other reason')} it splits the program: {split}"
     return "it splits no engine"
 
 

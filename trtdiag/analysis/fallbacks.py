@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -110,6 +110,8 @@ class PartitionFacts:
         kept: The ops that the user keeps in PyTorch, by op.
         together: What the partition would be if engines could hold all groups whose cost was worked out, kept ones
             among them; ``None`` without such a group.
+        joint: The fewest groups without which there would be as few engines as in ``together``, in graph order; several
+            where none does it alone, empty where nothing does.
         minimums: What it would be with each of ``MINIMUMS`` and with the one that was asked for, in order.
     """
 
@@ -120,6 +122,7 @@ class PartitionFacts:
     require_full: bool
     kept: tuple[FallbackGroup, ...] = ()
     together: WhatIf | None = None
+    joint: tuple[FallbackGroup, ...] = ()
     minimums: tuple[tuple[int, WhatIf], ...] = ()
 
     @property
@@ -155,16 +158,35 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
     asked = sorted(every, key=lambda key: -len(every[key]))[:MOST_ASKED]
     lifted = [fallback.node for key in asked for fallback in every[key]]
     least = sorted({*MINIMUMS, plan.options.partition.min_segment_ops})
+    groups, kept_groups = (
+        tuple(_group(program, plan, key, found, ask=key in asked) for key, found in found_by.items())
+        for found_by in (members, kept)
+    )
+    together = if_inside(parts, "all of them", frozenset(lifted)) if lifted else None
     return PartitionFacts(
         plan,
-        tuple(_group(program, plan, key, found, ask=key in asked) for key, found in members.items()),
+        groups,
         small,
         with_minimum(parts, 0) if small else None,
         require_full,
-        kept=tuple(_group(program, plan, key, found, ask=key in asked) for key, found in kept.items()),
-        together=if_inside(parts, "all of them", frozenset(lifted)) if lifted else None,
+        kept=kept_groups,
+        together=together,
+        joint=() if together is None else _joint(parts, (*groups, *kept_groups), together),
         minimums=tuple((number, with_minimum(parts, number)) for number in least),
     )
+
+
+def _joint(parts: Partitioned, groups: Sequence[FallbackGroup], together: WhatIf) -> tuple[FallbackGroup, ...]:
+    """The fewest groups, by leaving one out after another, that cost as many engines as all of them."""
+    if together.segments_after >= together.segments_before:
+        return ()
+    needed = [group for group in groups if group.cost is not None]
+    for group in sorted(needed, key=lambda group: (group.engines_saved, len(group.left))):
+        rest = [other for other in needed if other is not group]
+        nodes = frozenset(left.node for other in rest for left in other.left)
+        if if_inside(parts, "the rest", nodes).segments_after <= together.segments_after:
+            needed = rest
+    return tuple(needed)
 
 
 def _group(

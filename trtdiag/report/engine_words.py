@@ -8,7 +8,9 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.engine.manifest import Manifest
 from trtdiag.targets import target_name
-from trtdiag.wording import amount, one_line
+from trtdiag.wording import amount, joined, listed, one_line
+
+_NAMED_OPS = 3
 
 
 def engines_line(analysis: Analysis) -> str:
@@ -22,12 +24,13 @@ def engines_line(analysis: Analysis) -> str:
 
 
 def together_line(analysis: Analysis) -> str:
-    """``without what keeps them out: 1 engine``; empty where that would change nothing."""
-    together = None if analysis.partition is None else analysis.partition.together
-    if together is None:
+    """``without aten.sort.default and aten.nonzero.default: 1 engine``; empty where nothing left out costs engines."""
+    facts = analysis.partition
+    if facts is None or facts.together is None or not facts.joint:
         return ""
-    before, after = (together.segments_before, together.ops_before), (together.segments_after, together.ops_after)
-    return "" if before == after else f"without what keeps them out: {amount(after[0], 'engine')}"
+    ops = list(dict.fromkeys(one_line(group.op) + (" and others" if group.other_ops else "") for group in facts.joint))
+    named = joined(ops) if len(ops) <= _NAMED_OPS else listed(ops, _NAMED_OPS)
+    return f"without {named}: {amount(facts.together.segments_after, 'engine')}"
 
 
 def saved_words(saved: Sequence[bool | None]) -> str:
