@@ -73,19 +73,20 @@ def check_every_guard_is_read_or_named(name: str, report: Report) -> None:
 def allowed_count(report: Report, symbol: str, values: Array, dims: list[InputDim], asked: dict[str, Span]) -> int:
     """How many values of a symbol satisfy every constraint on it and keep each of its dims in the asked range.
 
-    Other sizes are as in the example, as they were when this was measured; a size born from data has none.
+    Other sizes are as in the example, as they were when this was measured, those of the same Dim as this one; a size
+    born from data has none.
     """
     allowed = np.ones(len(values), dtype=bool)
     for dim in dims:
         assert dim.declared_name is not None
         sizes = evaluate_array(dim.expr, {symbol: values})
         allowed &= (sizes >= asked[dim.declared_name].low) & (sizes <= asked[dim.declared_name].high)
-    hints = report.analysis.program.hints
+    hints, names = report.analysis.program.hints, report.analysis.program.names
     for constraint in report.analysis.dims.constraints:
         others = set(constraint.symbols) - {symbol}
         if symbol in constraint.symbols and others <= set(hints):
-            fixed = {name: np.int64(hints[name]) for name in others}
-            allowed &= holds_array(constraint.condition, {symbol: values, **fixed})
+            rest = {name: values if names[name] == names[symbol] else np.int64(hints[name]) for name in others}
+            allowed &= holds_array(constraint.condition, {symbol: values, **rest})
     return int(allowed.sum())
 
 
