@@ -112,19 +112,14 @@ def _around(
             if volume(widest) > volume(best):
                 continue
         oracle.clock = sets.clock.part(SHARE)
-        found = _widened(oracle, widest, point) if plane is None else plane.best_around(widest, point)
+        if plane is not None:
+            found = plane.best_around(widest, point)
+        else:
+            found = best_of_some(oracle, widest, point) or expanded(oracle, widest, point)
         idle += 1
         if found and (best is None or (volume(found), words(found)) < (volume(best), words(best))):
             best, idle = found, 0
     return best
-
-
-def _widened(
-    oracle: ConstraintChecker, widest: Mapping[str, Progression], point: Mapping[str, int]
-) -> dict[str, Progression] | None:
-    """The largest part of ``widest`` around ``point`` that was found."""
-    gridded = best_of_some(oracle, widest, point)
-    return gridded if gridded is not None else expanded(oracle, widest, point)
 
 
 def _promising(

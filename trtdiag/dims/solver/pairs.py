@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from trtdiag.dims.solver.combinations import combined
-from trtdiag.dims.solver.rectangle import Rectangle, anywhere, around, pair_mask
+from trtdiag.dims.solver.rectangle import Rectangle, anywhere, around
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import volume, words
-from trtdiag.symbolic import Progression, Range, ValueSet
+from trtdiag.symbolic import Progression, Range, ValueSet, all_of, holds_array
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.patterns import Mask
 from trtdiag.symbolic.progressions import progression
 
+MOST_CELLS = 1 << 24
+CHUNK_CELLS = 1 << 19
 FEW_CELLS = 1 << 12
 SMALL_STEPS = 64
 
@@ -36,8 +40,26 @@ class Plane:
     ) -> Plane | None:
         """The plane of two windows; ``None`` where they are too large or the time is over."""
         first, second = sorted(windows)
-        mask = pair_mask(conditions, (first, second), windows, values, clock)
-        return None if mask is None else cls((first, second), windows, mask)
+        counts = windows[first].count, windows[second].count
+        if counts[0] is None or counts[1] is None or counts[0] * counts[1] > MOST_CELLS:
+            return None
+        starts = [windows[name].min or 0 for name in (first, second)]
+        members = (values[name].within(windows[name]).members(MOST_CELLS) for name in (first, second))
+        rows, columns = (np.fromiter(found, dtype=np.int64) for found in members)
+        mask = np.zeros((counts[0], counts[1]), dtype=bool)
+        together = all_of(conditions)
+        size = max(1, CHUNK_CELLS // max(1, len(columns)))
+        for begin in range(0, len(rows), size):
+            if clock.out:
+                return None
+            part = rows[begin : begin + size]
+            try:
+                held = holds_array(together, {first: part[:, None], second: columns[None, :]})
+            except (OverflowError, ValueError):
+                return None
+            held = np.broadcast_to(np.asarray(held), (len(part), len(columns)))
+            mask[np.ix_(part - starts[0], columns - starts[1])] = held
+        return cls((first, second), windows, mask)
 
     def best_around(self, runs: Mapping[str, Progression], point: Mapping[str, int]) -> dict[str, Progression] | None:
         """The largest part of ``runs`` that contains ``point`` and is allowed throughout."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +10,9 @@ import numpy.typing as npt
 
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import PIN
-from trtdiag.symbolic import Range, ValueSet, holds_array
 from trtdiag.symbolic.checked_arrays import IntArray
-from trtdiag.symbolic.conditions import all_of
-from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.patterns import Mask
 
-MOST_CELLS = 1 << 24
-CHUNK_CELLS = 1 << 19
 MOST_CORNERS = 1 << 20
 
 
@@ -35,36 +30,6 @@ class Rectangle:
     def turned(self) -> Rectangle:
         """The same with rows for columns."""
         return Rectangle(self.left, self.right, self.top, self.bottom, self.worth)
-
-
-def pair_mask(
-    conditions: Sequence[Condition],
-    names: tuple[str, str],
-    windows: Mapping[str, Range],
-    values: Mapping[str, ValueSet],
-    clock: Clock,
-) -> Mask | None:
-    """Which pairs of two bounded windows are allowed; ``None`` where there are too many or time runs out."""
-    counts = [windows[name].count for name in names]
-    if counts[0] is None or counts[1] is None or counts[0] * counts[1] > MOST_CELLS:
-        return None
-    starts = [windows[name].min or 0 for name in names]
-    members = (values[name].within(windows[name]).members(MOST_CELLS) for name in names)
-    rows, columns = (np.fromiter(found, dtype=np.int64) for found in members)
-    mask = np.zeros((counts[0], counts[1]), dtype=bool)
-    together = all_of(conditions)
-    size = max(1, CHUNK_CELLS // max(1, len(columns)))
-    for begin in range(0, len(rows), size):
-        if clock.out:
-            return None
-        part = rows[begin : begin + size]
-        try:
-            held = holds_array(together, {names[0]: part[:, None], names[1]: columns[None, :]})
-        except (OverflowError, ValueError):
-            return None
-        held = np.broadcast_to(np.asarray(held), (len(part), len(columns)))
-        mask[np.ix_(part - starts[0], columns - starts[1])] = held
-    return mask
 
 
 def around(

@@ -8,7 +8,7 @@ on one symbol, which have an exact set.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -36,10 +36,9 @@ def reduced(conditions: Sequence[Condition], ranges: Mapping[str, Range], sets: 
         if not joint or sets.clock.out:
             break
         values = _values(current, joint, ranges, sets)
-        constants = _Constants(values)
+        constant = cache(partial(_constant, values))
         new = [
-            transform(condition, constants.replace) if len(free_symbols(condition)) > 1 else condition
-            for condition in current
+            transform(condition, constant) if len(free_symbols(condition)) > 1 else condition for condition in current
         ]
         if new == current:
             break
@@ -61,25 +60,17 @@ def _values(
     return found
 
 
-class _Constants:
-    """Finds the parts of one symbol that have one value over its allowed values."""
-
-    def __init__(self, values: Mapping[str, npt.NDArray[np.int64]]) -> None:
-        self._values = values
-        self.replace = cache(self._constant)
-
-    def _constant(self, part: Expr) -> Expr | None:
-        """The constant that ``part`` is; ``None`` where it is none."""
-        symbols = free_symbols(part)
-        if len(symbols) != 1 or isinstance(part, Sym):
-            return None
-        (name,) = symbols
-        values = self._values.get(name)
-        if values is None:
-            return None
-        try:
-            sizes, defined = evaluate_masked(part, {name: values})
-        except (ValueError, OverflowError):  # a fraction, or too large: left as it is
-            return None
-        first = int(sizes.flat[0])
-        return Num(first) if bool(np.all(defined)) and bool(np.all(sizes == first)) else None
+def _constant(values: Mapping[str, npt.NDArray[np.int64]], part: Expr) -> Expr | None:
+    """The constant that a part of one symbol is over its allowed values; ``None`` where it is none."""
+    symbols = free_symbols(part)
+    if len(symbols) != 1 or isinstance(part, Sym):
+        return None
+    (name,) = symbols
+    if name not in values:
+        return None
+    try:
+        sizes, defined = evaluate_masked(part, {name: values[name]})
+    except (ValueError, OverflowError):  # a fraction, or too large: left as it is
+        return None
+    first = int(sizes.flat[0])
+    return Num(first) if bool(np.all(defined)) and bool(np.all(sizes == first)) else None
