@@ -21,14 +21,6 @@ def tensor_text(dtype: object, dims: Sequence[Expr], names: Mapping[str, str]) -
     return f"{dtype_text(dtype)}[{', '.join(to_text(dim, names) for dim in dims)}]"
 
 
-def port_text(port: EngineInput, names: Mapping[str, str]) -> str:
-    """An input of an engine with the sizes that it was built for."""
-    spans = port_sizes(port, names)
-    if port.value is not None:
-        return f"size {spans[0]}"
-    return f"{port.name} {tensor_text(port.dtype, port.dims, names)}" + (f"; {', '.join(spans)}" if spans else "")
-
-
 def port_sizes(port: EngineInput, names: Mapping[str, str]) -> list[str]:
     """The sizes that an input of an engine was built for: ``batch 1..16 (tuned for 4)``."""
     if port.value is not None:

@@ -133,7 +133,11 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         weights = _tensors(payloads, summary, WEIGHTS, parts.weights)
         constants = _tensors(payloads, summary, CONSTANTS, parts.constants)
         inputs, notes = _example_inputs(container, parts.inputs_member)
-        exported = _build(program, weights, constants, inputs, summary)
+        try:
+            with _quiet():
+                exported = serialize.ExportedProgramDeserializer().deserialize(program, weights, constants, inputs)
+        except _BUILD_ERRORS as error:
+            raise load_failed(summary.path, _cause(error), summary.torch_version, torch.__version__) from error
         _check(exported, summary, parts)
     return ReadResult(exported, summary, (*_notes_on(summary), *payloads.notes, *notes))
 
@@ -207,22 +211,11 @@ def _example_inputs(
     return None, ("example inputs were left out: they are no pair of arguments and keyword arguments",)
 
 
-def _build(
-    program: schema.ExportedProgram,
-    weights: dict[str, Any],
-    constants: dict[str, Any],
-    inputs: tuple[tuple[Any, ...], dict[str, Any]] | None,
-    summary: ArchiveSummary,
-) -> ExportedProgram:
-    try:
-        with _quiet():
-            return serialize.ExportedProgramDeserializer().deserialize(program, weights, constants, inputs)
-    except _BUILD_ERRORS as error:
-        cause: BaseException = error
-        # torch wraps the cause of a node's failure in a text that holds the whole node and a traceback.
-        while isinstance(cause, serialize.SerializeError) and cause.__cause__ is not None:
-            cause = cause.__cause__
-        raise load_failed(summary.path, cause, summary.torch_version, torch.__version__) from error
+def _cause(error: BaseException) -> BaseException:
+    """The cause of a node's failure, which torch wraps in a text that holds the whole node and a traceback."""
+    while isinstance(error, serialize.SerializeError) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _check(exported: ExportedProgram, summary: ArchiveSummary, parts: Parts) -> None:
