@@ -153,8 +153,10 @@ class Relation(Enum):
     @property
     def holds(self) -> Callable[[Any, Any], Any]:
         """``left <relation> right`` as a function of two numbers, arrays or whatever compares."""
-        found: Callable[[Any, Any], Any] = getattr(operator, self.name.lower())
-        return found
+        return _COMPARED[self]
+
+
+_COMPARED: dict[Relation, Callable[[Any, Any], Any]] = {each: getattr(operator, each.name.lower()) for each in Relation}
 
 
 @dataclass(frozen=True, slots=True)
