@@ -52,12 +52,8 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
 
 def _bytes(shapes: ShapeFacts, name: str) -> int | None:
     """Return the bytes of all tensors of a node at the maximum, ``None`` where one has no maximum."""
-    total = 0
-    for tensor in shapes.tensors.get(name, ()):
-        if tensor.volume.range.max is None:
-            return None
-        total += tensor.volume.range.max * tensor.element_bytes
-    return total
+    sizes = ((tensor.volume.range.max, tensor.element_bytes) for tensor in shapes.tensors.get(name, ()))
+    return _sum([None if most is None else most * element_bytes for most, element_bytes in sizes])
 
 
 def _sum(parts: list[int | None]) -> int | None:
