@@ -54,7 +54,9 @@ def test_repr_says_verdict_and_findings() -> None:
 def test_repr_of_many_findings_ends() -> None:
     many = tuple(finding(at, "A", Severity.ERROR, "a") for at in range(1, 501))
     assert "and 450 more" in repr(Report(analysis(findings=many)))
-    assert "and 450 more" in Report(analysis(findings=many))._repr_html_()
+    assert "A x500" in Report(analysis(findings=many))._repr_html_()
+    unlike = tuple(finding(1, f"A{at}", Severity.ERROR, "a") for at in range(1, 501))
+    assert "and 450 more" in Report(analysis(findings=unlike))._repr_html_()
 
 
 @pytest.mark.parametrize("suffix", [".html", ".json", ".sarif", ".HTML"])

@@ -239,7 +239,7 @@ def test_a_notebook_shows_verdict_findings_and_the_overview() -> None:
     report = report_of(3)
     html = report._repr_html_()
     assert html.count("flex:") == 5
-    for text in ("1 warning", "OPS501-1", "With aten.cummax.default in engines, 3 engines would become 1", "engine 2"):
+    for text in ("1 warning", "OPS501", "With aten.cummax.default in engines, 3 engines would become 1", "engine 2"):
         assert text in html
     assert "new, 0 fixed" in report.compare(report)._repr_html_()
     assert "0 new, 0 fixed, 2 unchanged findings, since the report on" in repr(report.compare(report))

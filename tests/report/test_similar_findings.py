@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from html import escape
 
 import pytest
 import torch
@@ -112,3 +113,15 @@ def test_what_to_do_next_where_the_dims_hold() -> None:
     report = trtdiag.analyze(program)
     assert "next: trtdiag compile model.pt2" in printed(report, source="model.pt2").splitlines()
     assert "next:" not in printed(report)
+
+
+def test_a_notebook_has_the_fixes_and_what_to_declare() -> None:
+    shapes = {"picture": {0: Dim("height_of_the_picture", min=4, max=40)}}
+    report = trtdiag.analyze((Pairs(), (torch.randn(8, 3),), {}, shapes))
+    html = report._repr_html_()
+    declaration = report.analysis.dims.declaration
+    assert declaration is not None
+    assert f">{escape(declaration.code.rstrip(), quote=False)}</pre>" in html.replace("&#34;", '"')
+    fixes = {finding.fix.title for finding in report.findings if finding.fix is not None}
+    assert fixes
+    assert all(f"<b>fix:</b> {escape(title, quote=False)}" in html.replace("&#34;", '"') for title in fixes)

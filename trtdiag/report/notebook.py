@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line
+from trtdiag.report.similar_findings import similar_findings
 from trtdiag.report.templates import html_piece
-from trtdiag.report.verdict import first_frame, in_order, severity_word, verdict
+from trtdiag.report.verdict import (
+    CauseTree,
+    cause_trees,
+    first_frame,
+    in_order,
+    merged_dynamic_shapes,
+    not_covered,
+    severity_word,
+    verdict,
+)
 from trtdiag.report.view_comparison import comparison_line
 from trtdiag.report.view_splits import splits_view
 from trtdiag.report.view_strip import strip_view
-from trtdiag.wording import one_line
+from trtdiag.wording import listed, one_line, visible
 
 _LISTED = 50
 
@@ -31,21 +43,36 @@ def plain_text(analysis: Analysis, comparison: Body | None = None) -> str:
 def snippet(analysis: Analysis, comparison: Body | None = None) -> str:
     """The same and the overview of engines, as a self-contained piece of HTML, everything in it escaped."""
     result, parts = verdict(analysis), analysis.partition
-    findings = in_order(analysis.findings)
+    rows = list(_rows(cause_trees(analysis.findings)))
     return html_piece(
         "notebook.html.j2",
         status=result.status,
         label=one_line(analysis.program.label),
-        text=one_line(result.text, 1000),
+        text=one_line(result.short, 1000),
         bar=None if parts is None else strip_view(parts),
         splits=None if parts is None else splits_view(parts, analysis.findings),
-        told=[text for text in (*_changes(comparison), engines_line(analysis), result.caveat) if text],
-        findings=[
-            (one_line(f.id), f.severity.value, severity_word(f.severity), one_line(f.message), _where(f))
-            for f in findings[:_LISTED]
-        ],
-        hidden=len(findings) - _LISTED,
+        told=[text for text in (*_changes(comparison), engines_line(analysis)) if text],
+        open=not_covered(analysis),
+        findings=rows[:_LISTED],
+        hidden=len(rows) - _LISTED,
+        declare=visible(merged_dynamic_shapes(analysis) or ""),
     )
+
+
+def _rows(trees: Iterable[CauseTree]) -> Iterator[tuple[str, str, str, str, str, str]]:
+    """Rule with a count, severity and its word, message with the names of those like it, line, and what to do."""
+    for found in similar_findings(trees):
+        finding, count = found.finding, len(found.trees)
+        others = f" (also: {listed([one_line(words) for words in found.others])})" if found.others else ""
+        yield (
+            one_line(finding.rule) + (f" x{count:,}" if count > 1 else ""),
+            finding.severity.value,
+            severity_word(finding.severity),
+            one_line(finding.message) + others,
+            _where(finding),
+            "" if finding.fix is None else one_line(finding.fix.title),
+        )
+        yield from _rows(found.caused)
 
 
 def _changes(comparison: Body | None) -> list[str]:

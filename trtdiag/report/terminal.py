@@ -22,7 +22,16 @@ from trtdiag.report.similar_findings import SimilarFindings, similar_findings
 from trtdiag.report.source_context import place
 from trtdiag.report.terminal_parts import hanging, plain_table, unbroken
 from trtdiag.report.tried_words import tried_line
-from trtdiag.report.verdict import CauseTree, Verdict, cause_trees, first_frame, severity_word, verdict
+from trtdiag.report.verdict import (
+    CauseTree,
+    Verdict,
+    cause_trees,
+    first_frame,
+    merged_dynamic_shapes,
+    not_covered,
+    severity_word,
+    verdict,
+)
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.wording import listed, one_line, visible
 
@@ -33,7 +42,6 @@ _TABLE_COLUMNS = 100  # below, a list takes the place of a table
 _LEAST_CODE_CHARS = 16  # less of a line of code says nothing
 _MOST_OTHERS = 6
 _MOST_LINES = 4
-_MOST_NOT_CHECKED = 4
 _FINE_STATES = ("ok", "static")
 _MOST_DIMS = 24
 _MOST_CHANGES = 20
@@ -73,7 +81,7 @@ def summary(
     )
     for found in similar_findings(cause_trees(analysis.findings)):
         parts += [Text(""), *_finding(found, analysis, width)]
-    declared = _declaration(analysis)
+    declared = merged_dynamic_shapes(analysis)
     if declared is not None:
         parts += [Text(""), Text("What to declare:", style="bold"), Text(""), unbroken(declared)]
     elif any(row.state not in _FINE_STATES for row in analysis.dims.rows):
@@ -81,7 +89,7 @@ def summary(
     parts.append(Text(""))
     if comparison is not None:
         parts += [comparison_text(comparison_view(comparison)), Text("")]
-    parts += _ending(analysis, result, source, width)
+    parts += _ending(analysis, source)
     parts.extend(unbroken(f"report: {visible(path)}") for path in paths)
     return Group(*parts)
 
@@ -104,7 +112,7 @@ def _finding(found: SimilarFindings, analysis: Analysis, width: int) -> Iterator
     if finding.fix is not None:
         yield hanging(7, ("  fix: ", "green"), one_line(finding.fix.title, _LONGEST_MESSAGE_CHARS))
         code = finding.fix.code.rstrip("\n")
-        if code and count == 1 and code != _declaration(analysis):
+        if code and count == 1 and code != merged_dynamic_shapes(analysis):
             yield unbroken(visible(code), 7)
     yield from _caused(found.caused, 1)
 
@@ -144,13 +152,7 @@ def _line(found: SimilarFindings, width: int) -> RenderableType | None:
     return hanging(4, (where, "dim"), "  " if shown else "", shown)
 
 
-def _declaration(analysis: Analysis) -> str | None:
-    """The code that declares all dims as they should be; ``None`` where nothing has to change, or none is known."""
-    declaration = analysis.dims.declaration
-    return None if declaration is None or declaration.refused else declaration.code.rstrip("\n")
-
-
-def _ending(analysis: Analysis, result: Verdict, source: str, width: int) -> Iterator[RenderableType]:
+def _ending(analysis: Analysis, source: str) -> Iterator[RenderableType]:
     """Engines, what was tried, what to run next, what was not checked."""
     engines = engines_line(analysis)
     if engines:
@@ -161,13 +163,7 @@ def _ending(analysis: Analysis, result: Verdict, source: str, width: int) -> Ite
         yield from (hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
     if source:
         yield unbroken(f"next: trtdiag {'fix-dims' if _dims_to_fix(analysis) else 'compile'} {shlex.quote(source)}")
-    skipped = [stage.name for stage in analysis.stages if stage.state == "not run"]
-    if skipped:
-        yield Text(f"not run: {', '.join(skipped)}", style="dim")
-    for text in analysis.not_checked[:_MOST_NOT_CHECKED]:
-        yield hanging(2, (f"not checked: {one_line(text, _LONGEST_MESSAGE_CHARS)}", "dim"))
-    if len(analysis.not_checked) > _MOST_NOT_CHECKED:
-        yield Text(f"and {len(analysis.not_checked) - _MOST_NOT_CHECKED:,} more not checked", style="dim")
+    yield from (hanging(2, (text, "dim")) for text in not_covered(analysis))
 
 
 def _dims_to_fix(analysis: Analysis) -> bool:

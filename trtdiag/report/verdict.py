@@ -14,6 +14,8 @@ from trtdiag.grouping import grouped
 from trtdiag.report.compile_words import outcome, outcome_line, points_text
 from trtdiag.wording import amount, one_line
 
+_MOST_NOT_CHECKED = 4
+_LONGEST_CHARS = 600
 _WORDS = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -140,6 +142,21 @@ def verdict(analysis: Analysis) -> Verdict:
         if facts.verification is not None and outcome(facts.verification) == "differs":
             status = "error"
     return Verdict(status, text, counts, caveat, short, headline, uncovered, first)
+
+
+def merged_dynamic_shapes(analysis: Analysis) -> str | None:
+    """The code that declares all dims as they should be; ``None`` where nothing has to change, or none is known."""
+    declaration = analysis.dims.declaration
+    return None if declaration is None or declaration.refused else declaration.code.rstrip("\n")
+
+
+def not_covered(analysis: Analysis) -> list[str]:
+    """Lines that say what was not run and not checked."""
+    skipped = [stage.name for stage in analysis.stages if stage.state == "not run"]
+    told = [f"not run: {', '.join(skipped)}"] if skipped else []
+    told += [f"not checked: {one_line(text, _LONGEST_CHARS)}" for text in analysis.not_checked[:_MOST_NOT_CHECKED]]
+    more = len(analysis.not_checked) - _MOST_NOT_CHECKED
+    return [*told, *([f"and {more:,} more not checked"] if more > 0 else [])]
 
 
 def planned_line(analysis: Analysis) -> str:
