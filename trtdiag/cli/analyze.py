@@ -18,6 +18,7 @@ from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds_option
+from trtdiag.errors import UserError
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @users_options
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
+@click.option("--github", is_flag=True, help="Print annotations for GitHub Actions, and write the job's summary.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
 @output_options
 @debug_option
@@ -53,6 +55,7 @@ def analyze(
     imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    github: bool,
     fail_on: str | None,
     quiet: bool,
     **rest: Any,
@@ -77,10 +80,18 @@ def analyze(
     files = asked_files(rest, output, Path(f"{name_after(source)}.html"))
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     check_reports(reads, report_places(files))
+    if github and files.to_stdout:
+        raise UserError(
+            "--github cannot be given beside a report on standard output",
+            because="its annotations go there, too",
+            fix="write the report to a file: --json report.json",
+            reference="wrong-options",
+        )
     with working(progress_bar(), imports, reports=files.to_stdout) as step:
         from trtdiag.pipeline.analyze import (
             analyze as run_analysis,  # torch takes seconds: --help should not wait for it
         )
+        from trtdiag.report.github import annotation_lines, append_summary
         from trtdiag.report.saved import read_report
         from trtdiag.report.terminal import print_summary
 
@@ -91,8 +102,13 @@ def analyze(
             report = report.compare(earlier, name=files.compare)
         step("report")
         written = files.write(report)
+        if github:
+            append_summary(report.to_markdown())
     if not quiet and not files.to_stdout:
         print_summary(report.analysis, own_console(), written, comparison=report.comparison, source=source)
+    if github:
+        for line in annotation_lines(report.analysis):
+            click.echo(line)
     return exit_code(report, threshold)
 
 
