@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sample_analysis import analysis, clean_analysis, finding
 
+from tests.harness.odd_rows_factory import FACTORY
 from trtdiag.analysis.finding import Finding, Fix, Place, Severity
 from trtdiag.cli.main import main
 from trtdiag.errors import UserError
@@ -32,7 +33,8 @@ def told(*findings: Finding) -> list[str]:
 def test_a_line_of_the_workspace_is_annotated(workspace: Path) -> None:
     found = at(workspace / "my, model" / "a:b.py", fix=Fix("declare 8*_h"))
     assert told(found) == [
-        "::error file=my%2C model/a%3Ab.py,line=40,title=trtdiag GRD301::50%25 of h\\x0d%0Ais refused%0Afix: declare 8*_h"
+        "::error file=my%2C model/a%3Ab.py,line=40,title=trtdiag GRD301::"
+        r"50%25 of h\x0d%0Ais refused%0Afix: declare 8*_h"
     ]
 
 
@@ -85,19 +87,6 @@ def test_without_a_summary_nothing_is_written(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
     with pytest.raises(UserError, match="summary of the job cannot be written"):
         append_summary("# Report")
-
-
-FACTORY = """
-import torch
-from torch.export import Dim
-
-class Pairs(torch.nn.Module):
-    def forward(self, x):
-        return x.reshape(-1, 2).sum(1)
-
-def build():
-    return Pairs(), (torch.randn(8),), {}, {"x": {0: Dim("rows", min=4, max=40)}}
-"""
 
 
 def test_a_step_of_a_workflow(

@@ -1,0 +1,61 @@
+"""The composite action and the pre-commit hook of this repository: their commands, run as their hosts run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness.odd_rows_factory import FACTORY
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a program, and a command ``trtdiag`` as an installation makes one."""
+    (tmp_path / "hosted.py").write_text(FACTORY)
+    script = tmp_path / "bin" / "trtdiag"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m trtdiag "$@"\n')
+    script.chmod(0o755)
+    return tmp_path
+
+
+def run(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    changed = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "GITHUB_WORKSPACE": str(folder), **environment}
+    return subprocess.run(
+        ["bash", "-ec", command], cwd=folder, env=changed, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the command is a script of a POSIX shell")
+def test_the_action(folder: Path) -> None:
+    action = (ROOT / "action.yml").read_text()
+    (command,) = re.findall(r"^ +run: (.+)$", action, re.MULTILINE)
+    given = dict(re.findall(r"^ +([A-Z_]+): \$\{\{ inputs\.([\w-]+) \}\}$", action, re.MULTILINE))
+    assert set(given) == set(re.findall(r"\$([A-Z_]+)", command))
+    inputs = {"source": "hosted:build", "fail-on": "error", "arguments": "--target 8.6 -q"}
+    assert set(given.values()) == set(inputs) == set(re.findall(r"^  ([\w-]+):$", action, re.MULTILINE))
+    summary = folder / "summary.md"
+    environment = {name: inputs[source] for name, source in given.items()}
+    done = run(command, folder, **environment, GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("::error file=hosted.py,line=7,title=trtdiag GRD301::")
+    assert "TensorRT 8.6" in summary.read_text()
+
+
+@pytest.mark.slow  # the quick run has the same command in the action
+def test_the_pre_commit_hook(folder: Path) -> None:
+    hook = (ROOT / ".pre-commit-hooks.yaml").read_text()
+    assert "pass_filenames: false" in hook
+    (entry,) = re.findall(r"^  entry: (.+)$", hook, re.MULTILINE)
+    done = run(f"{entry} hosted:build", folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert run(f"{entry} hosted:build --fail-on never", folder).returncode == 0
