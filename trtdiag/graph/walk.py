@@ -76,6 +76,8 @@ def walk(owner: GraphModule, prefix: str = "", depth: int = 0) -> Iterator[Locat
     entered: set[str] = set()
     for node in owner.graph.nodes:
         yield LocatedNode(prefix + node.name, node, classify(node), owner, depth)
+        if node.op != "get_attr":  # nearly all nodes
+            continue
         nested = subgraph_of(owner, node)
         if nested is not None and node.target not in entered:
             entered.add(str(node.target))

@@ -24,6 +24,7 @@ from trtdiag.frontend.capture import Source, capture
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
@@ -154,10 +155,11 @@ def _facts(
         return Analysis(program, dims, target.version, __version__, options=chosen)
     with clock("metadata"):
         checked = check_metadata(program)
+    reader = NodeReader()
     with clock("symbols"):
-        symbols = symbol_table(program, checked)
+        symbols = symbol_table(program, checked, reader)
     with clock("shapes"):
-        shapes = shape_facts(program, checked, program.ranges)
+        shapes = shape_facts(program, checked, program.ranges, reader)
     with clock("memory"):
         memory = memory_estimate(program, checked, shapes)
     with clock("dims"):

@@ -21,24 +21,27 @@ _NOT_NEGATIVE = Range(0, None)
 _ANY = Range(None, None)
 
 
-def shape_facts(program: Program, checked: Checked, box: Mapping[str, Range]) -> ShapeFacts:
+def shape_facts(
+    program: Program, checked: Checked, box: Mapping[str, Range], reader: NodeReader | None = None
+) -> ShapeFacts:
     """Return the size of every tensor and the value of every SymInt in the graph, nested graphs included.
 
     Args:
         program: Gives the ranges of symbols that ``box`` does not name.
         checked: The graph; every node has its value.
         box: The ranges to look at, symbol by symbol, as the user declared them.
+        reader: One that has read the graph before saves most of the time.
 
     A symbol with no range anywhere is not given one: as a tensor's dim it is zero or more, else any integer.
 
     Cost: linear in nodes; each distinct expression is bounded once.
     """
-    return graph_sizes(checked.graph_module, {**program.ranges, **box})
+    return graph_sizes(checked.graph_module, {**program.ranges, **box}, reader)
 
 
-def graph_sizes(graph_module: GraphModule, box: Mapping[str, Range]) -> ShapeFacts:
+def graph_sizes(graph_module: GraphModule, box: Mapping[str, Range], reader: NodeReader | None = None) -> ShapeFacts:
     """Return the same for any graph whose nodes have values, over the ranges of ``box``."""
-    reader = NodeReader()
+    reader = NodeReader() if reader is None else reader
     values = {located.name: reader.read(located.node) for located in walk(graph_module)}
     tensors = [value for found in values.values() for value in found if isinstance(value, TensorValue)]
     dims = {dim for tensor in tensors for dim in tensor.dims}

@@ -29,10 +29,11 @@ class _Seen:
     expressions: Counter[Expr] = field(default_factory=Counter)
 
 
-def symbol_table(program: Program, checked: Checked) -> SymbolTable:
+def symbol_table(program: Program, checked: Checked, reader: NodeReader | None = None) -> SymbolTable:
     """Return every symbol that an input, a tensor's size or a SymInt mentions, in order of first appearance.
 
     An unbacked symbol is born by the node that says so in ``unbacked_bindings``, else by the first one to show it.
+    ``reader`` reads the graph's nodes, for those who ask after it.
     """
     seen: dict[str, _Seen] = {}
     origins: dict[str, list[str]] = {}
@@ -41,7 +42,7 @@ def symbol_table(program: Program, checked: Checked) -> SymbolTable:
             for name in sorted(free_symbols(dim.expr)):
                 seen.setdefault(name, _Seen())
                 origins.setdefault(name, []).append(dim.site)
-    reader = NodeReader()
+    reader = NodeReader() if reader is None else reader
     for located in walk(checked.graph_module):
         for name in _bound(located):
             seen.setdefault(name, _Seen()).bearer = located
