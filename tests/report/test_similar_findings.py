@@ -67,6 +67,18 @@ def test_what_says_something_else_stands_alone(other: Finding) -> None:
     assert [count for _, count, _ in told(unbounded(1, "x.shape[0]"), other)] == [1, 1]
 
 
+def test_thousands_of_unlike_findings_stand_alone() -> None:
+    many = [finding(at, "A", Severity.ERROR, f"{at} a{at} b{at} and c{at}") for at in range(3_000)]
+    assert len(told(*many)) == 3_000
+
+
+def test_names_without_end_and_hidden_characters_are_spelled_out() -> None:
+    program = export(nn.ReLU(), (torch.randn(5, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
+    text = printed(trtdiag.analyze(program), source="a\x1b[31m\nb.pt2")
+    assert "\x1b" not in text
+    assert "next: trtdiag compile 'a" in text
+
+
 def test_what_they_cause_is_kept_together() -> None:
     first, second = unbounded(1, "x.shape[0]"), unbounded(2, "y.shape[0]")
     caused = [finding(at, "OPS502", Severity.WARNING, f"op {at} stays", root=f"SYM201-{at}") for at in (1, 2)]

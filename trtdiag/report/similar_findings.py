@@ -10,6 +10,7 @@ from trtdiag.report.verdict import CauseTree
 
 # Messages that differ in more of their words than this say different things.
 _MOST_DIFFERING = 0.5
+_MOST_KINDS = 50  # of messages of one rule that the next is compared with
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,19 @@ class SimilarFindings:
 
 
 def similar_findings(trees: Iterable[CauseTree]) -> list[SimilarFindings]:
-    """Bring findings together that differ in names or numbers alone, each at the place of its first."""
+    """Bring findings together that differ in names or numbers alone, each at the place of its first.
+
+    Cost: linear in findings, times ``_MOST_KINDS``.
+    """
     groups: list[list[CauseTree]] = []
+    of_rule: dict[str, list[list[CauseTree]]] = {}
     for tree in trees:
-        alike = (group for group in groups if _difference(group[0].finding, tree.finding) is not None)
+        known = of_rule.setdefault(tree.finding.rule, [])
+        alike = (group for group in known[:_MOST_KINDS] if _difference(group[0].finding, tree.finding) is not None)
         found = next(alike, None)
         if found is None:
-            groups.append([tree])
+            known.append([tree])
+            groups.append(known[-1])
         else:
             found.append(tree)
     return [SimilarFindings(tuple(group), _others(group)) for group in groups]

@@ -83,7 +83,7 @@ def summary(
         parts += [Text(""), *_finding(found, analysis, width)]
     declared = merged_dynamic_shapes(analysis)
     if declared is not None:
-        parts += [Text(""), Text("What to declare:", style="bold"), Text(""), unbroken(declared)]
+        parts += [Text(""), Text("What to declare:", style="bold"), Text(""), unbroken(visible(declared))]
     elif any(row.state not in _FINE_STATES for row in analysis.dims.rows):
         parts += [Text(""), *_dims(analysis.dims.rows, width)]
     parts.append(Text(""))
@@ -162,7 +162,8 @@ def _ending(analysis: Analysis, source: str) -> Iterator[RenderableType]:
         yield Text(tried_line(analysis.tried))
         yield from (hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
     if source:
-        yield unbroken(f"next: trtdiag {'fix-dims' if _dims_to_fix(analysis) else 'compile'} {shlex.quote(source)}")
+        command = "fix-dims" if _dims_to_fix(analysis) else "compile"
+        yield unbroken(f"next: trtdiag {command} {visible(shlex.quote(source))}")
     yield from (hanging(2, (text, "dim")) for text in not_covered(analysis))
 
 
