@@ -47,6 +47,7 @@ from trtdiag.report.report import Report
 from trtdiag.targets.versions import EVERY_GPU
 
 Row = dict[str, Any]
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def live(name: str) -> tuple[Row, torch.export.ExportedProgram | None]:
@@ -87,7 +88,7 @@ def exported(name: str, folder: Path) -> tuple[Row, torch.export.ExportedProgram
 
 def built(program: torch.export.ExportedProgram, run: Row, case: Row) -> Row:
     """The builder's word on each planned engine of a program."""
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), _children_cpu_s()
     report = trtdiag.analyze(
         program,
         target=run["target"],
@@ -109,11 +110,11 @@ def built(program: torch.export.ExportedProgram, run: Row, case: Row) -> Row:
         "layers": sum(engine.layers for engine in tried.engines),
         "bytes": sum(engine.engine_bytes or 0 for engine in tried.engines),
         "build_s": round(sum(engine.seconds for engine in tried.engines), 2),
-        "build_cpu_s": round(_children_cpu_s(), 2),
+        "build_cpu_s": round(_children_cpu_s() - began_cpu, 2),
         "all_s": round(time.perf_counter() - began, 2),
         "in_pytorch": 0 if split is None else sum(entry.computes for entry in split.fallback),
         "refusals": [_refusal(report, e.index, e.refusal) for e in tried.engines if e.refusal is not None],
-        "remedies": list(tried.remedies),
+        "remedies": [note.replace(f"{ROOT}/", "") for note in tried.remedies],
         "warnings": list(dict.fromkeys(text for engine in tried.engines for text in engine.warnings))[:8],
     }
 
@@ -152,7 +153,7 @@ def built_for_each_gpu(program: torch.export.ExportedProgram, run: Row, case: Ro
 
 
 def _children_cpu_s() -> float:
-    """Processor time of this process's children that ended: of all builds, those of a search too."""
+    """Processor time of this process's children that ended: builds, those of a search too, and exports before them."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
