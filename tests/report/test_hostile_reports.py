@@ -16,9 +16,9 @@ from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis
 
 from trtdiag.analysis.registry import rules
 from trtdiag.errors import UserError
-from trtdiag.report.page import read_page
 from trtdiag.report.report import Report
 from trtdiag.report.saved import read_report
+from trtdiag.report.saved_page import read_page
 from trtdiag.report.terminal import page_summary
 
 ATTACKS = (
@@ -155,7 +155,7 @@ def another_table(view: Any) -> None:
 
 
 def a_number(view: Any) -> None:
-    view["stages"][0]["name"] = 3
+    view["stages"]["rows"][0]["name"] = 3
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def a_number(view: Any) -> None:
         (other_kind, 'page.comparison.numbers.kinds[1] is "money"'),
         (another_column, "page.comparison.numbers has 3 heads and a row of another number of cells"),
         (another_table, "page.comparison has numbers in other columns"),
-        (a_number, "page.stages[0].name is no str"),
+        (a_number, "page.stages.rows[0].name is no str"),
     ],
 )
 def test_a_page_with_another_word_is_refused_with_file_and_place(

@@ -11,13 +11,16 @@ from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis, exported_ne
 import trtdiag
 from trtdiag.analysis.finding import Evidence, Impact, Severity
 from trtdiag.analysis.registry import rules
+from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
-from trtdiag.report.page import FORMAT, page_json, read_page
 from trtdiag.report.report import Report
 from trtdiag.report.saved import read_report
+from trtdiag.report.saved_page import FORMAT, page_json, read_page
+from trtdiag.report.view_stages import stages_view
 
+FIRST_VERSION = Path(__file__).with_name("saved-page-1.json")
 FORMATS = ("html", "json", "sarif", "markdown")
 
 
@@ -139,3 +142,37 @@ def test_a_page_that_cannot_be_drawn_is_told_and_the_facts_still_read(change: ob
         saved.save(tmp_path / "report.html")
     assert caught.value.reference == "report-without-page"
     assert Report(analysis()).compare(saved).comparison is not None
+
+
+def test_a_report_with_a_page_of_version_1_still_draws(tmp_path: Path) -> None:
+    """A compiled program with findings and a comparison, as ``trtdiag-page/1`` was last written."""
+    told = json.loads(FIRST_VERSION.read_text(encoding="utf-8"))
+    assert told["page"]["format"] == "trtdiag-page/1"
+    saved = read_report(FIRST_VERSION, rules())
+    page = saved.save(tmp_path / "again.html").read_text(encoding="utf-8")
+    for found in told["findings"]:
+        assert page.count(f'id="{found["id"]}"') == 1
+    assert saved.save(tmp_path / "again.md").stat().st_size > 1000
+    again = json.loads(saved.save(tmp_path / "again.json").read_text(encoding="utf-8"))
+    assert again["page"]["format"] == FORMAT
+    assert read_report(tmp_path / "again.json", rules()).rendering.text("html") == page
+    assert {key: again[key] for key in again if key != "page"} == saved.body
+
+
+def test_a_damaged_page_of_version_1_is_refused_with_its_place(tmp_path: Path) -> None:
+    told = json.loads(FIRST_VERSION.read_text(encoding="utf-8"))
+    told["page"]["view"]["stages"][0]["state"] = "fine"
+    (tmp_path / "damaged.json").write_text(json.dumps(told), encoding="utf-8")
+    with pytest.raises(UserError, match="cannot be drawn again") as caught:
+        read_report(tmp_path / "damaged.json").save(tmp_path / "page.html")
+    assert caught.value.because.startswith('page.stages[0].state is "fine"')
+
+
+def test_stages_are_one_line_where_none_failed() -> None:
+    times = StageTiming("capture", "ok", 0.25, ""), StageTiming("metadata", "ok", 1.85, "")
+    view = stages_view(clean_analysis(stages=times))
+    assert view["label"] == "2 stages ok in 2.10 s; convert, build, verify not run"
+    failed = StageTiming("dims", "failed", 0.1, "out of memory")
+    view = stages_view(clean_analysis(stages=(*times, failed)))
+    assert view["label"] == ""
+    assert [row["message"] for row in view["rows"]][2] == "out of memory"

@@ -26,8 +26,8 @@ from trtdiag.graph.walk import NodeKind
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.report import view_strip
 from trtdiag.report.json_report import SCHEMA_PATH
-from trtdiag.report.page import read_page
 from trtdiag.report.report import Report
+from trtdiag.report.saved_page import read_page
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.view_inputs import inputs_view
 from trtdiag.report.view_strip import strip_view

@@ -15,9 +15,10 @@ from trtdiag.report.comparison import Body
 from trtdiag.report.format_names import format_of, format_unknown
 from trtdiag.report.html import html_page
 from trtdiag.report.markdown import markdown_text
-from trtdiag.report.page import Part, page_json
+from trtdiag.report.page import Part
 from trtdiag.report.sarif import sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
+from trtdiag.report.saved_page import page_json
 from trtdiag.report.strict_json import Json, json_text
 
 

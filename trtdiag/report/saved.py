@@ -15,7 +15,8 @@ from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH
-from trtdiag.report.page import named_page, page_json, read_page
+from trtdiag.report.page import named_page
+from trtdiag.report.saved_page import page_json, read_page
 from trtdiag.report.schema_check import Schema, fitted, read_schema
 from trtdiag.report.strict_json import Json, JsonFault, parse_json
 from trtdiag.report.view_comparison import comparison_view

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis
-from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
-from trtdiag.report.page import Part, shown
+from trtdiag.report.page import Part
 from trtdiag.report.source_context import source_view
 from trtdiag.report.verdict import first_frame, verdict
 from trtdiag.report.view_comparison import comparison_view
@@ -20,9 +19,10 @@ from trtdiag.report.view_partition import partition_view
 from trtdiag.report.view_precision import precision_view
 from trtdiag.report.view_settings import settings_view
 from trtdiag.report.view_splits import splits_view
+from trtdiag.report.view_stages import stages_view
 from trtdiag.report.view_strip import strip_view
 from trtdiag.report.view_types import memory_view, metadata_view, types_view
-from trtdiag.wording import amount, one_line, seconds_text, visible
+from trtdiag.wording import amount, one_line, visible
 
 _LONGEST_NOTE_CHARS = 2000
 _LONGEST_FAILURE_CHARS = 8000
@@ -47,7 +47,7 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
     return {
         "label": one_line(analysis.program.label),
         "verdict": _verdict_view(analysis),
-        "stages": _stages(analysis),
+        "stages": stages_view(analysis),
         "findings": finding_views(analysis.findings),
         "splits": None if parts is None else splits_view(parts, analysis.findings),
         "inputs": inputs_view(analysis),
@@ -101,16 +101,3 @@ def _first_cause(finding: Finding) -> str:
     if frame is not None and str(frame) not in finding.message:
         told += f", at {one_line(str(frame))}"
     return told + (f" ({amount(len(finding.places), 'place')})" if len(finding.places) > 1 else "")
-
-
-def _stages(analysis: Analysis) -> list[Part]:
-    """Every stage; those of compiling are there, too, so that a plan does not read as an engine."""
-    stages = [_stage(stage) for stage in analysis.stages]
-    if analysis.compilation is None:
-        stages.append(_stage(StageTiming("convert, build, verify", "not run", 0.0, "trtdiag compile does that")))
-    return stages
-
-
-def _stage(stage: StageTiming) -> Part:
-    time = "" if stage.state == "not run" else seconds_text(stage.seconds)
-    return {**shown(stage, "name", "state"), "time": time, **shown(stage, "message", limit=_LONGEST_NOTE_CHARS)}
