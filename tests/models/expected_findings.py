@@ -34,6 +34,7 @@ ERRORS: dict[str, dict[str, str]] = {
     "demucs_like": {"GRD301": "torch unrolls the LSTM over the 100 steps of the example; the program refuses others"},
     "grounding_dino": {"GRD301": "torch decides seq == 2 and seq == 256 once, and refuses the range for that"},
     "longformer": {"GRD301": "attention works in windows: the length is a multiple of 8 of at least 2 windows"},
+    "mask2former_swin_t": {"GRD301": "only 224 x 256 with batch 2 or more runs: the sizes of its maps are numbers"},
     "timm_ghostnetv2_100": {"GRD301": "below 97 a feature map has one row or column, which torch takes apart"},
     "timm_inception_v3": {"GRD301": "below 107 the last feature map has one row or column, which torch takes apart"},
     "timm_vit_small_patch16_dinov3": {"GRD301": "timm makes floats of the sizes of its grid: only 16 x 16 runs"},
