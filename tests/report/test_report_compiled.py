@@ -189,7 +189,7 @@ def test_what_differs_stands_first_and_the_rest_is_folded() -> None:
     assert states[:2] == ["differs", "failed"]
     assert sorted(set(states[2:])) == ["agrees", "skipped"]
     assert len(states) == 104
-    assert "and 80 more rows" in html
+    assert "80 more rows" in html
     assert "batch max (next allowed)" in words(html)
 
 

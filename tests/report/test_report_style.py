@@ -15,10 +15,10 @@ PAIRS = (
     *product(("ink", "soft"), ("mark",)),
     *(
         (name, ground)
-        for name in ("error", "warning", "info", "good")
+        for name in ("error", "warning", "info", "good", "engine", "torch")
         for ground in ("ground", "sheet", f"{name}-ground")
     ),
-    *(("ink", f"{name}-ground") for name in ("error", "warning", "info", "good")),
+    *(("ink", f"{name}-ground") for name in ("error", "warning", "info", "good", "engine", "torch")),
     *(("ground", name) for name in ("error", "warning", "info")),  # numbers on badges
 )
 

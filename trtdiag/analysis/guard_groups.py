@@ -123,7 +123,7 @@ def guard_evidence(group: GuardGroup, working: Mapping[str, int]) -> tuple[Evide
     facts = [Evidence(f"guard {c.text}", ", ".join(c.origin.found_in) or "export") for c in shown]
     if len(group.constraints) > len(shown):
         more = len(group.constraints) - len(shown)
-        facts.append(Evidence(f"and {more} more guards on the same sizes", "the guards table"))
+        facts.append(Evidence(f"{amount(more, 'more guard')} on the same sizes", "the guards table"))
     if group.following:
         facts.append(Evidence(f"{amount(group.following, 'more guard')} broken only where these are", "compared"))
     lead = group.lead

@@ -19,7 +19,7 @@ _FIX = "pass truncate_double=True to compute it in float32, or call .float() on 
 _CREATING = frozenset({"full", "scalar_tensor", "zeros", "ones", "lift_fresh_copy"})
 FLOAT32_MAX = torch.finfo(torch.float32).max
 _TOO_LARGE = Planned(
-    None, "with values that float32 cannot hold", "double-precision", "keep its values below 3.4e38 in the model"
+    None, "float32 cannot hold its values", "double-precision", "keep its values below 3.4e38 in the model"
 )
 
 
@@ -40,7 +40,7 @@ class Doubles:
         if value.dim() == 0 and self._is_given(node) and node.users and all(_rounds(user) for user in node.users):
             return Planned(torch.float32, "a number that PyTorch itself rounds to the other operand's dtype")
         if not self.truncate:
-            return Planned(None, "and truncate_double is off", "double-precision", _FIX)
+            return Planned(None, "truncate_double is off", "double-precision", _FIX)
         constant = self.held(node)
         if constant is not None and _beyond_float32(constant):
             return _TOO_LARGE

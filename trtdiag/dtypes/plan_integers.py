@@ -61,10 +61,10 @@ class Integers:
             why = spans[0].why if spans and spans[0] is not None else "nothing reads it"
             return Planned(torch.int32, why)
         if span is None:
-            return Planned(None, "and nothing is known of its values", "int64-range", self._fix(node, None))
+            return Planned(None, "nothing is known of its values", "int64-range", self._fix(node, None))
         why = span.why if not span.root or span.root in span.why else f"{span.why} (from {span.root})"
         holds = f"{span.as_range()}" if span.attained else f"{span.as_range()} as far as known"
-        return Planned(None, f"and int32 does not hold its values {holds}: {why}", "int64-range", self._fix(node, span))
+        return Planned(None, f"int32 does not hold its values {holds}: {why}", "int64-range", self._fix(node, span))
 
     def limit(self, node: Node, narrowed: Collection[torch.dtype]) -> Limit | None:
         """Return why an op on tensors of these dtypes is not the same in int32; their values themselves fit."""

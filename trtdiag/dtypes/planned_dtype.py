@@ -16,7 +16,7 @@ class Planned:
 
     Attributes:
         dtype: In an engine; ``None`` where no engine can hold the tensor.
-        why: What proves that nothing is lost; where there is no dtype, a clause that ends "its input x is int64, ...".
+        why: What proves that nothing is lost; where there is no dtype, a clause after "its input x is int64, and ...".
         code: Of the limit, where there is no dtype.
         fix: Of the limit.
     """
@@ -28,12 +28,12 @@ class Planned:
 
     def limit(self, tensor: str, dtype: torch.dtype) -> Limit:
         """Return the limit of an op that touches ``tensor`` (``its input x``)."""
-        return Limit(self.code, f"{tensor} is {dtype_text(dtype)}, {self.why}", self.fix)
+        return Limit(self.code, f"{tensor} is {dtype_text(dtype)}, and {self.why}", self.fix)
 
 
 def no_counterpart(dtype: torch.dtype, target: str) -> Planned:
     """Return the plan for a dtype that a target (``TensorRT 8.6``) does not have."""
-    return Planned(None, f"which {target} does not have", "no-counterpart", _FIXES.get(dtype, ""))
+    return Planned(None, f"{target} has no {dtype_text(dtype)}", "no-counterpart", _FIXES.get(dtype, ""))
 
 
 _FIXES = {

@@ -47,7 +47,7 @@ def shown(fact: object, *keys: str, limit: int = SHOWN_NAME_CHARS) -> Part:
 
 
 def fold_label(label: str, hidden: int, listed: int, every: str = "all of them") -> str:
-    """The label of what is folded, ``and 28 more``; it says so where not even the fold lists all of it."""
+    """The label of what is folded, ``28 more``; it says so where not even the fold lists all of it."""
     return label if hidden <= listed else f"{label}, {listed:,} of them listed here, {every} in the JSON report"
 
 
@@ -76,7 +76,7 @@ def folding_table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], kinds
         return None
     folded = rows[_SHOWN_ROWS:_LISTED_ROWS]
     hidden = max(0, len(rows) - _SHOWN_ROWS)
-    more = fold_label(f"and {hidden:,} more" if hidden else "", hidden, len(folded))
+    more = fold_label(f"{hidden:,} more" if hidden else "", hidden, len(folded))
     return table(heads, rows[:_SHOWN_ROWS], folded, more, kinds)
 
 

@@ -76,7 +76,7 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
     order = sorted(found.results, key=lambda result: (bool(result.passed or result.skipped), not result.unstable))
     rows = [row for result in order for row in _point_rows(result, names)]
     hidden = len(rows) - _SHOWN_ROWS
-    more = f"and {amount(hidden, 'more row')}" if hidden > 0 else ""
+    more = f"{amount(hidden, 'more row')}" if hidden > 0 else ""
     culprit = found.culprit
     frame = None if culprit is None or culprit.origin is None else culprit.origin.frame
     told = "" if culprit is None else culprit_line(culprit, names)

@@ -34,7 +34,7 @@ def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Par
         "label": f"Layers as built: {amount(len(layers), 'layer')}{time}" if layers else "",
         "summary": _summary(layers, whole if timed else None) if layers else "",
         "rows": [_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]],
-        "more": f"and {amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
+        "more": f"{amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
         "timed": timed,
         "why": one_line(told.why, LONG_CHARS),
     }

@@ -86,9 +86,9 @@ def _modules(places: tuple[Place, ...]) -> str:
 
 
 def _more(number: int, shown: int, listed: int) -> str:
-    """``and 28 more``; empty where all are shown."""
+    """``28 more``; empty where all are shown."""
     hidden = number - shown
-    return fold_label(f"and {hidden:,} more", hidden, listed - shown, "all") if hidden > 0 else ""
+    return fold_label(f"{hidden:,} more", hidden, listed - shown, "all") if hidden > 0 else ""
 
 
 def fix_view(fix: Fix | None) -> Part | None:

@@ -123,7 +123,7 @@ def _symbol(
         "profile": profile_text(profile),
         "expressions": _derived(facts.expressions),
         "guards": [_guard(guard) for guard in ordered[:_SHOWN_GUARDS]],
-        "more_guards": f"and {amount(hidden, 'more guard')}, below" if hidden > 0 else "",
+        "more_guards": f"{amount(hidden, 'more guard')}, below" if hidden > 0 else "",
         "uses": f"{facts.uses:,}",
         "state": "unbounded" if state == "outside" else "breaks" if state == "undecided" else state,
         "verdict": _VERDICTS.get(state, state),

@@ -12,6 +12,7 @@ from trtdiag.analysis.related_dims import related_dims
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import ExportFailure, Program
+from trtdiag.wording import amount
 
 # What torch.export says when dynamic_shapes and the model's guards do not agree; the last two are its solver's crashes.
 _ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint", "The inequality, ")
@@ -66,7 +67,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     lines = _telling(failure.message)
     facts = [Evidence(line, failure.error_type) for line in lines[:_MOST_LINES]]
     if len(lines) > _MOST_LINES:
-        facts.append(Evidence(f"and {len(lines) - _MOST_LINES} more lines", failure.error_type))
+        facts.append(Evidence(amount(len(lines) - _MOST_LINES, "more line"), failure.error_type))
     if not lines:
         facts.append(Evidence("no message", failure.error_type))
     facts.append(Evidence(failure.relaxed or "no graph could be obtained", "how the analysis went on"))

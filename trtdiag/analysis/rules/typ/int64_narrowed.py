@@ -73,7 +73,7 @@ def _evidence(tensors: list[WideTensor], target: str) -> tuple[Evidence, ...]:
     reasons = grouped((f"values {tensor.values}: {tensor.why}", tensor.node) for tensor in tensors)
     facts += [Evidence(reason, listed(nodes, 3)) for reason, nodes in list(reasons.items())[:8]]
     if len(reasons) > 8:
-        facts.append(Evidence(f"and {len(reasons) - 8} more reasons", "the types table"))
+        facts.append(Evidence(amount(len(reasons) - 8, "more reason"), "the types table"))
     return tuple(facts)
 
 
