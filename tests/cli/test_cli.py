@@ -113,7 +113,7 @@ def test_exit_codes(trtdiag: Run, folder: Path, tmp_path: Path, arguments: list[
     [
         ("missing.pt2", "file-not-found"),
         ("empty.pt2", "empty-file"),
-        (".", "is-a-directory"),
+        (".", "folder-not-readable"),
         ("notes.txt", "not-a-zip"),
         ("factory:nothing", "factory-not-found"),
     ],
@@ -199,3 +199,28 @@ def test_the_commands_are_there_without_torch() -> None:
     """Help and completion ask for all of them; torch alone takes ten times as long as they do."""
     code = "import sys, trtdiag.cli.commands; assert not {'torch', 'sympy', 'numpy'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)
+
+
+def test_a_module_in_a_file_needs_its_inputs(trtdiag: Run, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("from torch import nn\n\n\ndef build():\n    return nn.Linear(3, 2)\n")
+    before = (tmp_path / "net.py").read_bytes()
+    words = ("net.py:build", "--inputs", "input=1..8x3")
+    done = trtdiag("analyze", *words, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "next: trtdiag compile net.py:build --inputs=input=1..8x3" in done.stdout.splitlines()
+    assert "[same-file]" in trtdiag("analyze", *words, "--json", "net.py", cwd=tmp_path).stderr
+    assert trtdiag("compile", *words, "--backend", "reference", "-q", cwd=tmp_path).returncode == 0
+    assert trtdiag("fix-dims", *words, cwd=tmp_path).returncode == 0
+    assert "[wrong-inputs]" in trtdiag("analyze", "net.py:build", "--inputs", "input=x", cwd=tmp_path).stderr
+    assert (tmp_path / "net.py").read_bytes() == before
+
+
+def test_files_of_a_folder_are_not_written_over(trtdiag: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "llama"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    done = trtdiag("analyze", "llama", "--json", "llama/config.json", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "[same-file]" in done.stderr
+    assert (folder / "config.json").read_text() == "{}"

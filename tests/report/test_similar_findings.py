@@ -30,7 +30,7 @@ def told(*findings: Finding) -> list[tuple[str, int, tuple[str, ...]]]:
     return [(found.finding.id, len(found.trees), found.others) for found in similar_findings(cause_trees(findings))]
 
 
-def printed(report: trtdiag.Report, width: int = 80, source: str = "") -> str:
+def printed(report: trtdiag.Report, width: int = 80, *source: str) -> str:
     out = io.StringIO()
     print_summary(report.analysis, Console(file=out, width=width), source=source)
     return out.getvalue()
@@ -74,7 +74,7 @@ def test_thousands_of_unlike_findings_stand_alone() -> None:
 
 def test_names_without_end_and_hidden_characters_are_spelled_out() -> None:
     program = export(nn.ReLU(), (torch.randn(5, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
-    text = printed(trtdiag.analyze(program), source="a\x1b[31m\nb.pt2")
+    text = printed(trtdiag.analyze(program), 80, "a\x1b[31m\nb.pt2")
     assert "\x1b" not in text
     assert "next: trtdiag compile 'a" in text
 
@@ -94,7 +94,7 @@ class Halves(nn.Module):
 def test_the_summary_of_a_program_at_80_columns() -> None:
     shapes = {"first_picture": {0: Dim.AUTO, 1: Dim.AUTO}, "second_picture": {0: Dim.AUTO, 1: Dim.AUTO}}
     program = export(Halves(), (torch.randn(5, 7), torch.randn(5, 7)), dynamic_shapes=shapes)
-    lines = printed(trtdiag.analyze(program), source="my model.pt2").splitlines()
+    lines = printed(trtdiag.analyze(program), 80, "my model.pt2").splitlines()
     (head,) = [line for line in lines if line.startswith("error SYM201")]
     assert head.startswith("error SYM201 x2  first_picture.shape[0] has no upper bound")
     assert "  also: first_picture.shape[1]" in lines
@@ -123,7 +123,7 @@ def test_code_to_copy_is_whole_however_narrow_the_terminal() -> None:
 def test_what_to_do_next_where_the_dims_hold() -> None:
     program = export(nn.Linear(3, 4), (torch.randn(5, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
     report = trtdiag.analyze(program)
-    assert "next: trtdiag compile model.pt2" in printed(report, source="model.pt2").splitlines()
+    assert "next: trtdiag compile model.pt2" in printed(report, 80, "model.pt2").splitlines()
     assert "next:" not in printed(report)
 
 

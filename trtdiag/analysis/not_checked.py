@@ -15,6 +15,7 @@ from trtdiag.wording import amount
 NO_ENGINE_BUILT = "engines: what goes into them is planned, none was built"
 ENGINES_TRIED = "engines: those planned were built to see whether they can be, none was kept or run"
 NOTHING_RUN = "numerics: nothing was run on data"
+NO_WEIGHTS = "what depends on the values of weights: they are on the meta device, which has none"
 
 
 def engines_not_checked(tried: TriedBuilds | None) -> Iterator[str]:

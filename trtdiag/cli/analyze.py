@@ -16,7 +16,7 @@ from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
-from trtdiag.cli.user_code_options import users_options, working
+from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds_option
 from trtdiag.errors import UserError
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
@@ -39,6 +39,8 @@ FAIL_ON = ("error", "warning", "info", "never")
 )
 @seconds_option("--build-limit", "build_limit_s", default=BUILD_LIMIT_S, least=0, words="For --try-build, in all.")
 @with_options(ENGINE_OPTIONS)
+@model_options
+@meta_option
 @users_options
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
@@ -52,6 +54,9 @@ def analyze(
     target: str | None,
     try_build: bool,
     build_limit_s: float,
+    inputs: tuple[str, ...],
+    unpickle: bool,
+    meta: bool,
     imports: tuple[str, ...],
     select: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -60,12 +65,17 @@ def analyze(
     quiet: bool,
     **rest: Any,
 ) -> int:
-    """Analyze SOURCE: a .pt2 or .ep file, or package.module:factory.
+    """Analyze SOURCE, without a GPU and without TensorRT.
 
-    A factory takes no arguments and returns (module, args, kwargs, dynamic_shapes), or an ExportedProgram.
+    \b
+    SOURCE is one of:
+      model.pt2, model.ep      an exported program
+      package.module:factory   takes no arguments, gives (module, args, kwargs, dynamic_shapes)
+      path/to/file.py:Net      gives a module, with --inputs x=1..8x3x224x224
+      llama/                   a folder of Hugging Face; a config.json is enough
+
     The report of models/unet.pt2 is models.unet.html, that of package.unet:build is package.unet.build.html.
-    No GPU and no TensorRT are needed.
-    """
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     config = read_config(Path.cwd())
     threshold = fail_on or config.get("fail-on", "error")
     refuse_other("fail-on", threshold, FAIL_ON)
@@ -97,7 +107,8 @@ def analyze(
 
         # A file that is no report is told before the work, not after it.
         earlier = None if files.compare is None else read_report(files.compare)
-        report = run_analysis(source, options, progress=step)
+        asked = named_source(source, inputs, meta=meta, unpickle=unpickle)
+        report = run_analysis(asked, options, progress=step)
         if earlier is not None:
             report = report.compare(earlier, name=files.compare)
         step("report")
@@ -105,7 +116,9 @@ def analyze(
         if github:
             append_summary(report.to_markdown())
     if not quiet and not files.to_stdout:
-        print_summary(report.analysis, own_console(), written, comparison=report.comparison, source=source)
+        again = [source, *(f"--inputs={words}" for words in inputs), *(["--unpickle"] if unpickle else [])]
+        again += [f"--import={name}" for name in imports]
+        print_summary(report.analysis, own_console(), written, comparison=report.comparison, source=again)
     if github:
         for line in annotation_lines(report.analysis):
             click.echo(line)

@@ -28,7 +28,7 @@ from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, rep
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
-from trtdiag.cli.user_code_options import users_options, working
+from trtdiag.cli.user_code_options import model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
@@ -58,7 +58,10 @@ _OPTIONS: Options = {
 
 # The options of the help by what they are about; a test holds this against the options that there are.
 GROUPS = (
-    ("What is compiled, and for what", ("backend", "target", "imports", "factory_limit", "force", "no_verify")),
+    (
+        "What is compiled, and for what",
+        ("backend", "target", "inputs", "unpickle", "imports", "factory_limit", "force", "no_verify"),
+    ),
     (
         "What goes into engines",
         ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double", "gpu"),
@@ -80,6 +83,7 @@ GROUPS = (
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @click.option("--report", "html", type=OutputFile(path_type=Path), help="The HTML report  [default: <output>.html]")
 @with_options(REPORT_OPTIONS)
+@model_options
 @users_options
 @output_options
 @debug_option
@@ -89,11 +93,13 @@ def compile_command(
     opt: tuple[str, ...],
     no_verify: bool,
     html: Path | None,
+    inputs: tuple[str, ...],
+    unpickle: bool,
     imports: tuple[str, ...],
     quiet: bool,
     **rest: Any,
 ) -> int:
-    """Compile SOURCE: a .pt2 or .ep file, or package.module:factory.
+    """Compile SOURCE: a .pt2 or .ep file, package.module:factory, or what else analyze takes.
 
     Diagnoses it first: ERROR findings stop the compilation (exit 1) unless --force is given.  Then converts, builds,
     compares with the original at every corner of its ranges, and saves one file that torch.export.load reads.  Where
@@ -131,7 +137,8 @@ def compile_command(
 
             # A file that is no report is told before the work, not after it.
             earlier = None if files.compare is None else read_report(files.compare)
-            found = compile_in_stages(source, options, progress=step)
+            asked_for = named_source(source, inputs, unpickle=unpickle)
+            found = compile_in_stages(asked_for, options, progress=step)
             verification = found.verification
             differs = verification is not None and verification.differs
             agreed = verification is None or verification.passed

@@ -17,7 +17,7 @@ from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import ReportFiles, json_file, json_option, write_json
 from trtdiag.cli.streams import own_console
-from trtdiag.cli.user_code_options import users_options, working
+from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.destination import is_written_through
@@ -58,6 +58,8 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 @seconds_option(
     "--solve-limit", "solve_limit_s", default=60.0, words="For all solving and checking together; then the best found."
 )
+@model_options
+@meta_option
 @users_options
 @output_options
 @debug_option
@@ -67,6 +69,8 @@ def fix_dims(**given: Any) -> int:
     \b
     SOURCE is one of:
       package.module:factory   takes no arguments, gives (module, args, kwargs, dynamic_shapes)
+      path/to/file.py:Net      gives a module, with --inputs x=1..8x3x224x224
+      llama/                   a folder of Hugging Face; a config.json is enough
       model.pt2, model.ep      an exported program
       error.log, or -          the text of a failed export, - from standard input; no model is needed
 
@@ -78,7 +82,9 @@ def fix_dims(**given: Any) -> int:
     text = _standard_input() if asked.source == "-" else None
     with working(step_line(), asked.imports, reports=answer.to_stdout) as step:
         fix: Fix = trtdiag.fix_dims(
-            asked.source if text is None else text,
+            named_source(asked.source, asked.inputs, meta=asked.meta, unpickle=asked.unpickle)
+            if text is None
+            else text,
             time_limit_s=asked.limit_s,
             solve_limit_s=asked.solve_limit_s,
             programs=asked.most,
@@ -103,6 +109,9 @@ class _Asked:
     programs: int | None
     limit_s: float
     solve_limit_s: float
+    inputs: tuple[str, ...]
+    unpickle: bool
+    meta: bool
     imports: tuple[str, ...]
     quiet: bool
 

@@ -28,7 +28,7 @@ def read_by(
     """The files that a command reads: of its arguments, of the modules that it imports, and its configuration.
 
     Args:
-        sources: Arguments and what they name; a file, ``package.module:factory``, or nothing.
+        sources: Arguments and what they name; a file, a folder, ``package.module:factory``, or nothing.
         imports: What ``--import`` names.
         configured: Whether it reads ``pyproject.toml``.
     """
@@ -38,7 +38,14 @@ def read_by(
             continue
         text = os.fspath(source)
         found.append(Named(argument, text))
-        found += _modules(f"the module of {argument}", text.partition(":")[0]) if ":" in text else []
+        module, colon, _ = text.rpartition(":")
+        if module.endswith(".py"):
+            found.append(Named(f"the module of {argument}", module))
+        elif os.path.isdir(text):
+            files = (each for each in os.scandir(text) if each.is_file())
+            found += [Named(f"a file in {argument}", each.path) for each in files]
+        elif colon:
+            found += _modules(f"the module of {argument}", module)
     for name in imports:
         found += _modules("the module of --import", name)
     config = config_file(Path.cwd()) if configured else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,9 @@ from trtdiag.cli.streams import prints_on_standard_error
 from trtdiag.cli.supervised_process import Guard
 from trtdiag.cli.value_checks import F, seconds_option, working_folder
 from trtdiag.frontend.user_code import imported
+
+if TYPE_CHECKING:
+    from trtdiag.frontend.capture import Source
 
 _LIMIT_S = 1800.0
 """A convention: a model of tens of gigabytes is downloaded and loaded in that time, and CI ends at all."""
@@ -37,6 +41,43 @@ _limit_option = seconds_option(
     callback=_limit,
     expose_value=False,
 )
+
+
+_inputs_option = click.option(
+    "--inputs",
+    multiple=True,
+    metavar="NAME=SIZES",
+    help="What to export a module with: tokens=1..16x2..4096:int64, or x=1x3x224x224 for fixed sizes.",
+)
+_unpickle_option = click.option(
+    "--unpickle", is_flag=True, help="Read a file of torch.save(module): this runs code that the file names."
+)
+_meta_option = click.option(
+    "--meta", is_flag=True, help="Make the model on the meta device, without weights: a fraction of the memory."
+)
+
+
+def model_options(command: F) -> F:
+    """``--inputs`` and ``--unpickle``: how a source that is a module becomes a program."""
+    return _inputs_option(_unpickle_option(command))
+
+
+def meta_option(command: F) -> F:
+    """``--meta``, for commands that need no weights."""
+    return _meta_option(command)
+
+
+def named_source(source: str, inputs: Sequence[str], *, meta: bool = False, unpickle: bool = False) -> Source:
+    """What SOURCE names, with what these options say of it.
+
+    Raises:
+        ArgumentError: ``wrong-inputs``, or it brings its own inputs or weights.
+        CaptureError: It cannot be made.
+    """
+    from trtdiag.frontend.asked_source import asked_source  # torch takes seconds: --help should not wait for it
+    from trtdiag.frontend.written_inputs import written_inputs
+
+    return asked_source(source, written_inputs(inputs) if inputs else None, meta=meta, unpickle=unpickle)
 
 
 def users_options(command: F) -> F:

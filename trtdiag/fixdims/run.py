@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.arguments import checked, function, inputs as examples, mapping, optional, seconds, whole
+from trtdiag.arguments import checked, flag, function, inputs as examples, mapping, optional, seconds, whole
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.dynamic_shapes.spell import spell
 from trtdiag.dims.plan import Plan, program_plan
@@ -25,6 +25,7 @@ from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.time_budget import DEFAULT_SOLVE_S, Allowance
+from trtdiag.frontend.asked_source import asked_source
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
@@ -40,6 +41,7 @@ DEFAULT_ROUNDS = 8
 @checked(
     args=optional(examples),
     kwargs=optional(mapping),
+    meta=flag,
     time_limit_s=seconds,
     solve_limit_s=seconds,
     rounds=whole(1),
@@ -53,6 +55,7 @@ def fix_dims(
     *,
     dynamic_shapes: Any = None,
     inputs: Inputs | None = None,
+    meta: bool = False,
     time_limit_s: float = DEFAULT_LIMIT_S,
     solve_limit_s: float = DEFAULT_SOLVE_S,
     rounds: int = DEFAULT_ROUNDS,
@@ -63,12 +66,14 @@ def fix_dims(
 
     Args:
         source: A module (with ``args``), a tuple ``(module, args, kwargs, dynamic_shapes)``, a callable or
-            ``"package.module:factory"`` that gives one, an ``ExportedProgram``, the path of a ``.pt2``/``.ep`` file,
-            the path of a log, or an error text itself.
+            ``"package.module:factory"`` that gives one, an ``ExportedProgram``, the path of a ``.pt2``/``.ep`` file or
+            of a folder of Hugging Face, the path of a log, or an error text itself.
         args: Example inputs, where ``source`` is a module.
         kwargs: The same by keyword.
         dynamic_shapes: What was asked, where ``source`` is a module: in any form that ``torch.export.export`` takes.
-        inputs: In the place of these three: ``Input``s and tensors, as for ``analyze``.
+        inputs: In the place of these three: ``Input``s and tensors, as for ``analyze``; also beside what names a
+            module, and beside a folder of Hugging Face.
+        meta: Make the model on the meta device, without weights; nothing then runs on data.
         time_limit_s: For one export, in seconds; each runs in a process of its own.
         solve_limit_s: For all solving and checking together, in seconds of computing; exports of a saved program
             count, those of a live model do not.  Then the best that was found is the answer, and a note says so.
@@ -95,7 +100,9 @@ def fix_dims(
             reference="programs-out-of-range",
         )
     step = progress or (lambda _step: None)
-    if inputs is not None:
+    if not isinstance(source, torch.nn.Module) or meta:
+        source = asked_source(source, inputs, meta=meta)
+    elif inputs is not None:
         asked = module_inputs(source, inputs, beside=(args, kwargs, dynamic_shapes)).recipe()
         args, kwargs, dynamic_shapes = asked.args, asked.kwargs, asked.dynamic_shapes
     given = {"args": args, "kwargs": kwargs, "dynamic_shapes": dynamic_shapes}

@@ -19,6 +19,7 @@ from trtdiag.files.regular import read_whole, reason
 from trtdiag.frontend import factory as factories
 from trtdiag.frontend.capture import capture, names_factory
 from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.module_inputs import ModuleInputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.shapes_spec import with_plain_shapes
 
@@ -77,6 +78,8 @@ def read_source(
             )
         recipe = Recipe(source, tuple(args or ()), dict(kwargs or {}), dynamic_shapes)
         return ModelSource(type(source).__name__, "live", with_plain_shapes(recipe))
+    if isinstance(source, ModuleInputs):
+        return ModelSource(source.label, "live", with_plain_shapes(source.recipe()))
     if isinstance(source, ExportedProgram):
         return ProgramSource("live program", "live", capture(source))
     if isinstance(source, tuple):

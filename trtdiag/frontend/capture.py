@@ -19,6 +19,7 @@ from trtdiag.errors import CaptureError
 from trtdiag.frontend import factory as factories
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.failed_export import failed_guards
+from trtdiag.frontend.hugging_face import folder_source
 from trtdiag.frontend.module_inputs import ModuleInputs, SharedDims
 from trtdiag.frontend.move_to_device import missing_device, on_device
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
@@ -50,16 +51,20 @@ def capture(source: Source, *, progress: Callable[[str], None] | None = None) ->
 
 
 def _captured(source: Source, step: Callable[[str], None]) -> Program:
+    source = factories.program_in(source, "the given object")
     if isinstance(source, ExportedProgram):
         return program_of(factories.Exported(source), "live program", SourceKind.LIVE)
     if isinstance(source, ModuleInputs):
-        return _from_recipe(source.recipe(), type(source.module).__name__, step, SharedDims(source))
+        program = _from_recipe(source.recipe(), source.label, step, SharedDims(source))
+        return replace(program, notes=(*source.notes, *program.notes))
     if isinstance(source, tuple):
         return _from_recipe(factories.recipe_of(source, "the given tuple"), "live module", step)
     if isinstance(source, (str, PathLike)):
         text = str(source)
         if names_factory(text):
             return _from_factory(factories.load_factory(text), text, step)
+        if os.path.isdir(text):
+            return _captured(folder_source(Path(text)), step)
         return _from_file(Path(text), step)
     if isinstance(source, torch.nn.Module):
         raise CaptureError(
@@ -80,9 +85,10 @@ def _captured(source: Source, step: Callable[[str], None]) -> Program:
 
 
 def names_factory(text: str) -> bool:
-    """Whether ``text`` has the form ``package.module:factory`` and is no existing file."""
-    module, colon, attribute = text.partition(":")
-    dotted = all(part.isidentifier() for part in f"{module}.{attribute}".split("."))
+    """Whether ``text`` is ``package.module:factory`` or ``path/to/file.py:factory``, and no existing file."""
+    module, colon, attribute = text.rpartition(":")
+    named = attribute if module.endswith(".py") else f"{module}.{attribute}"
+    dotted = all(part.isidentifier() for part in named.split("."))
     return bool(colon) and dotted and not os.path.exists(text)  # of a name that no file system takes, too
 
 

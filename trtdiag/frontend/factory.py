@@ -9,6 +9,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from io import StringIO
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from trtdiag.errors import CaptureError
 from trtdiag.frontend.failed_export import export_failure, failed_env
 from trtdiag.frontend.guard_stacks import GuardStacks, recording
 from trtdiag.frontend.program import ExportFailure
-from trtdiag.frontend.user_code import imported, users_code
+from trtdiag.frontend.user_code import imported, imported_file, users_code
 from trtdiag.options import Progress
 from trtdiag.wording import shown
 
@@ -79,9 +80,15 @@ class Exported:
 
 
 def load_factory(text: str) -> Callable[[], Any]:
-    """The callable named by ``package.module:factory``; the current folder is importable."""
-    module_name, _, attribute = text.partition(":")
-    module = imported(module_name, repr(text), "factory-not-importable")
+    """The callable named by ``package.module:factory`` or ``path/to/file.py:factory``.
+
+    The current folder is importable, as is that of the file.
+    """
+    module_name, _, attribute = text.rpartition(":")
+    if module_name.endswith(".py"):
+        module = imported_file(Path(module_name))
+    else:
+        module = imported(module_name, repr(text), "factory-not-importable")
     found: Any = None
     fix = "name a function of the module after the colon"
     with users_code(f"{text!r}", reference="factory-failed", fix=fix), suppress(AttributeError):
@@ -106,10 +113,42 @@ def load_factory(text: str) -> Callable[[], Any]:
 
 def call_factory(factory: Callable[[], Any], label: str) -> Recipe | ExportedProgram:
     """Run the factory; a failure inside it is the user's, shown with its own line."""
+    made = made_by(factory, label)
+    return made if isinstance(made, ExportedProgram) else recipe_of(made, label)
+
+
+def made_by(factory: Callable[[], Any], label: str) -> Any:
+    """What the factory returns, whatever that is; a model that transformers exported is its program.
+
+    Raises:
+        CaptureError: ``factory-failed``; ``factory-wrong-result`` for an export of several programs.
+    """
     fix = "run the factory on its own and mend it; --debug shows the whole traceback"
     with users_code(f"the factory {label!r}", reference="factory-failed", fix=fix):
         made = factory()
-    return made if isinstance(made, ExportedProgram) else recipe_of(made, label)
+    return program_in(made, label)
+
+
+def program_in(made: Any, label: str) -> Any:
+    """The program of an ``ExportedModel`` of transformers' exporters; anything else as it is.
+
+    Raises:
+        CaptureError: ``factory-wrong-result``: it has several, or none of torch.export.
+    """
+    parts = getattr(made, "components", None)
+    if not isinstance(parts, dict) or isinstance(made, torch.nn.Module):
+        return made
+    programs = {name: getattr(part, "program", None) for name, part in parts.items()}
+    if len(programs) == 1 and isinstance(program := next(iter(programs.values())), ExportedProgram):
+        return program
+    names = ", ".join(map(repr, programs))
+    raise _wrong_result(
+        f"{label!r} is an export of {len(programs)} programs: {names}"
+        if len(programs) > 1
+        else f"{label!r} is no export of torch.export",
+        "one program is analysed at a time" if len(programs) > 1 else f"it holds {names or 'nothing'}",
+        "give one of them: exported.components[name].program, made by transformers' DynamoExporter",
+    )
 
 
 def recipe_of(made: Any, label: str) -> Recipe:
@@ -117,8 +156,10 @@ def recipe_of(made: Any, label: str) -> Recipe:
     parts = list(made) if isinstance(made, (tuple, list)) else [made]
     if not 2 <= len(parts) <= 4 or not isinstance(parts[0], torch.nn.Module) or not isinstance(parts[1], (tuple, list)):
         kinds = ", ".join(type(part).__name__ for part in parts)
-        form = "(module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None"
-        raise _wrong_result(f"{label!r} did not give what can be exported", f"it gave ({kinds})", f"return {form}")
+        form = "return (module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None"
+        if isinstance(made, torch.nn.Module):
+            form += "; or say what to export the module with: --inputs NAME=SIZES, for example x=1..8x3x224x224"
+        raise _wrong_result(f"{label!r} did not give what can be exported", f"it gave ({kinds})", form)
     kwargs = parts[2] if len(parts) > 2 else None
     spec = parts[3] if len(parts) > 3 else None
     if kwargs is not None and not isinstance(kwargs, Mapping):

@@ -68,6 +68,8 @@ class ModuleInputs:
         kwargs: Example inputs by name.
         inputs: The same as a tree.
         dims: Every dynamic dim, in the order of the inputs.
+        label: What the report calls it.
+        notes: What was not taken of its source, in words.
     """
 
     module: torch.nn.Module
@@ -75,6 +77,8 @@ class ModuleInputs:
     kwargs: dict[str, Any]
     inputs: Node
     dims: tuple[AskedDim, ...]
+    label: str
+    notes: tuple[str, ...] = ()
 
     @property
     def opt(self) -> tuple[tuple[str, int], ...]:
@@ -176,7 +180,7 @@ def module_inputs(module: Any, inputs: Any, beside: Sequence[Any] = ()) -> Modul
         made.append(_example(leaf, own, device, generator) if isinstance(leaf, Input) else leaf)
         dims += own
     args, kwargs = pytree.tree_unflatten(made, spec)
-    return ModuleInputs(module, tuple(args), dict(kwargs), shapes, tuple(dims))
+    return ModuleInputs(module, tuple(args), dict(kwargs), shapes, tuple(dims), type(module).__name__)
 
 
 def _called_with(module: torch.nn.Module, inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -134,6 +135,30 @@ def imported(name: str, what: str, reference: str) -> ModuleType:
         fix="run from the folder that holds it, or install it",
         reference=reference,
     ) from missing
+
+
+def imported_file(path: Path) -> ModuleType:
+    """Run a file of Python as a module; the folder that holds it is importable, and stays so.
+
+    Raises:
+        CaptureError: ``factory-not-importable``, or one of ``users_code``.
+    """
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise CaptureError(
+            f"cannot run {path}",
+            because="there is no such file" if not path.exists() else "it is no file of Python",
+            fix="give path/to/file.py:name, or package.module:name",
+            reference="factory-not-importable",
+        )
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module  # what it defines can be found by its module's name, as of any import
+    with users_code(str(path), reference="factory-not-importable", fix="mend it, or install what it needs"):
+        spec.loader.exec_module(module)
+    return module
 
 
 def said(error: BaseException) -> str:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 
 from trtdiag import __version__
 from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
-from trtdiag.analysis.not_checked import NOTHING_RUN, engines_not_checked
+from trtdiag.analysis.not_checked import NO_WEIGHTS, NOTHING_RUN, engines_not_checked
 from trtdiag.analysis.registry import rules
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.analysis.unused_entries import unused_entries
-from trtdiag.arguments import checked, function, instance, optional
+from trtdiag.arguments import checked, flag, function, instance, optional
 from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
+from trtdiag.frontend.asked_source import asked_source
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
 from trtdiag.frontend.capture import Source, capture
-from trtdiag.frontend.module_inputs import Inputs, module_inputs
+from trtdiag.frontend.module_inputs import Inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.graph.values import NodeReader
@@ -50,25 +51,30 @@ _BY_NAME = "give its fields by name: analyze(source, precision='fp16')"
 
 
 @shows_options(AnalyzeOptions)
-@checked(options=optional(instance(AnalyzeOptions, how=_BY_NAME)), progress=optional(function))
+@checked(options=optional(instance(AnalyzeOptions, how=_BY_NAME)), meta=flag, progress=optional(function))
 def analyze(
     source: Source,
     options: AnalyzeOptions | None = None,
     *,
     inputs: Inputs | None = None,
+    meta: bool = False,
     progress: Progress | None = None,
     **changes: Unpack[AnalyzeKeywords],
 ) -> Report:
     """Analyse a program and give the report.
 
     Args:
-        source: A ``.pt2``/``.ep`` file, a live ``ExportedProgram``, ``"package.module:factory"``, a callable that
-            returns ``(module, args, kwargs, dynamic_shapes)``, or such a tuple; a module with ``inputs``.
+        source: A ``.pt2``/``.ep`` file, a live ``ExportedProgram``, ``"package.module:factory"`` or
+            ``"path/to/file.py:factory"``, a callable that returns ``(module, args, kwargs, dynamic_shapes)``, or such a
+            tuple; a folder of Hugging Face, with or without weights, or one that transformers' exporters saved; a
+            module, or what names a function or class that gives one, with ``inputs``.
         options: Target and rules; what ``changes`` name counts instead (``target="8.6"``,
             ``keep_in_torch=["aten.softmax"]``).
         inputs: Where ``source`` is a module: what to export it with, in the order of ``forward``'s parameters or by
             name.  Each is an ``Input``, a tensor (an example with fixed sizes), a plain value, or a list, tuple or dict
-            of those.  Dims that the model needs equal share one ``Dim`` where the same sizes are asked for.
+            of those.  Dims that the model needs equal share one ``Dim`` where the same sizes are asked for.  Beside a
+            folder of Hugging Face: in the place of what is usual for such a model.
+        meta: Make the model on the meta device, without weights: what depends on their values is then not checked.
         progress: Called with the name of each stage as it begins.
         **changes: Single fields of ``options``, or of its ``partition``, by name.
 
@@ -81,7 +87,7 @@ def analyze(
             names nothing.
     """
     chosen = with_changes(options or AnalyzeOptions(), changes)
-    found = examine(source if inputs is None else module_inputs(source, inputs), chosen, Clock(progress))
+    found = examine(asked_source(source, inputs, meta=meta), chosen, Clock(progress))
     warn_of((*without_effect(chosen), *entry_warnings(found)))
     return Report(found, rules=rules())
 
@@ -234,6 +240,9 @@ def _with_findings(facts: Analysis, target: Target, chosen: AnalyzeOptions, cloc
 def _not_checked(facts: Analysis, ran: RuleRun) -> Iterator[str]:
     yield from engines_not_checked(facts.tried)
     yield NOTHING_RUN
+    exported = facts.program.exported
+    if exported is not None and any(weight.is_meta for weight in exported.state_dict.values()):
+        yield NO_WEIGHTS
     for unused in entry_warnings(facts):
         yield f"{unused.option} {unused.value}: {unused.why}"
     for item in ran.not_run:

@@ -17,8 +17,9 @@ from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
+from trtdiag.frontend.asked_source import asked_source
 from trtdiag.frontend.capture import Source
-from trtdiag.frontend.module_inputs import Inputs, module_inputs
+from trtdiag.frontend.module_inputs import Inputs, ModuleInputs
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import CompileOptions, Progress, with_changes
@@ -27,7 +28,7 @@ from trtdiag.pipeline.analyze import diagnosis_options, entry_warnings, examine
 from trtdiag.pipeline.build import Builder, assembled
 from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.compare import compared, engines_of
-from trtdiag.pipeline.compile_errors import refuse_errors, with_proposal, without_graph
+from trtdiag.pipeline.compile_errors import refuse_errors, refuse_without_weights, with_proposal, without_graph
 from trtdiag.pipeline.plan_engines import Stage, convert_segments, planned
 from trtdiag.pipeline.stages import Clock, turn
 from trtdiag.pipeline.state import State
@@ -60,8 +61,8 @@ def compile(
         source: As for ``analyze``: a file, a live ``ExportedProgram``, a factory, or what a factory returns; a module
             with ``inputs``.
         options: How; what ``changes`` name counts instead.
-        inputs: Where ``source`` is a module: what to export it with, as for ``analyze``.  Engines are tuned for the
-            ``opt`` of each ``Input``.
+        inputs: Where ``source`` is a module, or what names one: what to export it with, as for ``analyze``.  Engines
+            are tuned for the ``opt`` of each ``Input``.
         progress: Called with the name of each stage as it begins.
         **changes: Single fields of ``options``, or of its ``partition``, by name:
             ``compile(model, precision="fp16", min_segment_ops=1)``.
@@ -80,13 +81,12 @@ def compile(
         OptionWarning: Of each option that has no effect with this backend, these other options, or this program.
     """
     chosen = with_changes(options or CompileOptions(), changes)
-    if inputs is None:
-        return compile_in_stages(source, chosen, progress=progress).compiled
-    asked = module_inputs(source, inputs)
-    chosen = replace(chosen, opt=(*asked.opt, *chosen.opt))
+    asked = asked_source(source, inputs)
     try:
         return compile_in_stages(asked, chosen, progress=progress).compiled
     except DiagnosisError as error:
+        if not isinstance(asked, ModuleInputs):
+            raise
         raise with_proposal(error, asked) from error
 
 
@@ -95,6 +95,8 @@ def compile_in_stages(
 ) -> State:
     """``compile`` with everything that was found on the way; raises the same."""
     clock = Clock(progress)
+    if isinstance(source, ModuleInputs):
+        options = replace(options, opt=(*source.opt, *options.opt))
     _refuse_cache_over_source(source, options)
     backend = get_backend(options.backend)
     target = backend.target(options.target)
@@ -109,6 +111,7 @@ def compile_in_stages(
     exported = state.program.exported
     if exported is None:
         raise without_graph(state.report)
+    refuse_without_weights(exported)
     before = compiled_device(exported)
     refuse_on_other_devices(exported, backend.device)
     moved = before is not None and before.type != backend.device and not cannot_run

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from torch.export import ExportedProgram
+
 from trtdiag.analysis.finding import Finding, Severity
-from trtdiag.errors import DiagnosisError, InternalError, TrtdiagError
+from trtdiag.errors import DiagnosisError, InternalError, TrtdiagError, UserError
 from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.module_inputs import ModuleInputs
 from trtdiag.report.fix_words import fix_verdict
 from trtdiag.report.report import Report
-from trtdiag.wording import one_line
+from trtdiag.wording import amount, one_line
 
 MOST_NAMED = 5
 """Findings that an error names; the report has all."""
@@ -61,6 +63,22 @@ def without_graph(report: Report) -> TrtdiagError:
     )
     error.report = report
     return error
+
+
+def refuse_without_weights(exported: ExportedProgram) -> None:
+    """Nothing, where every weight has values.
+
+    Raises:
+        UserError: ``program-without-weights``.
+    """
+    empty = [name for name, weight in exported.state_dict.items() if weight.is_meta]
+    if empty:
+        raise UserError(
+            "a program without weights cannot be compiled",
+            because=f"{amount(len(empty), 'weight')} of it are on the meta device, for example {empty[0]}",
+            fix="give the model with its weights; analyze and fix-dims need none",
+            reference="program-without-weights",
+        )
 
 
 def with_proposal(error: DiagnosisError, asked: ModuleInputs) -> DiagnosisError:

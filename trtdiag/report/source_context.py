@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 from pathlib import Path, PurePath
 
@@ -26,11 +27,16 @@ def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> Part | None
     }
 
 
+_INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)")
+
+
 def place(frame: Frame) -> str:
-    """``models/raft.py:88``, below the working directory relative to it."""
+    """``models/raft.py:88``, below the working directory relative to it, ``timm/layers/mlp.py:88`` of a package."""
     folder = os.getcwd()
     below = frame.file.startswith(folder + os.sep)
-    return one_line(f"{os.path.relpath(frame.file, folder) if below else frame.file}:{frame.line}")
+    installed = _INSTALLED.search(frame.file)
+    file = installed[1] if installed else os.path.relpath(frame.file, folder) if below else frame.file
+    return one_line(f"{file}:{frame.line}")
 
 
 def short_place(frame: Frame) -> str:

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from trtdiag.analysis.finding import Finding, Severity
+from trtdiag.analysis.not_checked import NO_WEIGHTS
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Body
@@ -47,8 +48,17 @@ _MOST_DIMS = 24
 _MOST_CHANGES = 20
 
 
+_CAPTURE_FAILED = frozenset({"ART802"})
+"""The rule that tells of a failed export itself."""
+
+
 def print_summary(
-    analysis: Analysis, console: Console, paths: Iterable[str] = (), *, comparison: Body | None = None, source: str = ""
+    analysis: Analysis,
+    console: Console,
+    paths: Iterable[str] = (),
+    *,
+    comparison: Body | None = None,
+    source: Sequence[str] = (),
 ) -> None:
     """Print the verdict, the findings with what to do, the dims to declare, and where to go on.
 
@@ -57,7 +67,7 @@ def print_summary(
         console: Where to; code to copy keeps its lines, however narrow it is.
         paths: The reports that were written.
         comparison: What changed since an earlier report.
-        source: What the user gave to be analysed, for the command to go on with; empty names none.
+        source: What was analysed, as the words of a command line, for the command to go on with; without any none.
     """
     told = summary(analysis, paths, width=console.width, comparison=comparison, source=source)
     console.print(told, crop=False)
@@ -69,15 +79,16 @@ def summary(
     *,
     width: int = 80,
     comparison: Body | None = None,
-    source: str = "",
+    source: Sequence[str] = (),
 ) -> RenderableType:
     """The summary as something rich can print to a console of ``width`` columns (``crop=False``)."""
     result = verdict(analysis)
+    rules = {finding.rule for finding in analysis.findings}
     parts: list[RenderableType] = [_headline(analysis, result)]
     parts.extend(
         Text(one_line(f"{stage.name} failed: {stage.message}", _LONGEST_MESSAGE_CHARS), style="red")
         for stage in analysis.stages
-        if stage.state == "failed"
+        if stage.state == "failed" and not (stage.name == "capture" and _CAPTURE_FAILED & rules)
     )
     for found in similar_findings(cause_trees(analysis.findings)):
         parts += [Text(""), *_finding(found, analysis, width)]
@@ -152,7 +163,7 @@ def _line(found: SimilarFindings, width: int) -> RenderableType | None:
     return hanging(4, (where, "dim"), "  " if shown else "", shown)
 
 
-def _ending(analysis: Analysis, source: str) -> Iterator[RenderableType]:
+def _ending(analysis: Analysis, source: Sequence[str]) -> Iterator[RenderableType]:
     """Engines, what was tried, what to run next, what was not checked."""
     engines = engines_line(analysis)
     if engines:
@@ -161,9 +172,9 @@ def _ending(analysis: Analysis, source: str) -> Iterator[RenderableType]:
     if analysis.tried is not None:
         yield Text(tried_line(analysis.tried))
         yield from (hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
-    if source:
-        command = "fix-dims" if _dims_to_fix(analysis) else "compile"
-        yield unbroken(f"next: trtdiag {command} {visible(shlex.quote(source))}")
+    command = "fix-dims" if _dims_to_fix(analysis) else "" if NO_WEIGHTS in analysis.not_checked else "compile"
+    if source and command:
+        yield unbroken(f"next: trtdiag {command} {visible(shlex.join(source))}")
     yield from (hanging(2, (text, "dim")) for text in not_covered(analysis))
 
 

@@ -17,7 +17,10 @@ class Kind:
     advice: str = EXPORT_AGAIN
 
 
-_SAVED_MODULE = "load it, call torch.export.export on the module, and save that with torch.export.save"
+_SAVED_MODULE = (
+    "load it, call torch.export.export on the module, and save that with torch.export.save; a whole module that you "
+    "trust is taken with --unpickle and --inputs NAME=SIZES"
+)
 
 # First bytes and where they stand.  Sources: the format's own specification, or (TensorRT) the first bytes of
 # plan files that 8.6 and 10.x write.
