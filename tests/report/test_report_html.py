@@ -33,6 +33,7 @@ from trtdiag.frontend.program import ExportFailure, OpOrigin
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.html import script_safe
 from trtdiag.report.report import Report
+from trtdiag.report.view_findings import finding_views, fix_view
 from trtdiag.symbolic.ranges import Range
 from trtdiag.wording import one_line
 
@@ -88,7 +89,6 @@ def test_sections_come_in_the_order_of_a_search_for_the_cause(graph_page: Page) 
     assert sections == [
         "stages",
         "findings",
-        "symbols",
         "dims",
         "types",
         "graph",
@@ -105,7 +105,7 @@ def test_sections_come_in_the_order_of_a_search_for_the_cause(graph_page: Page) 
 def test_a_page_has_no_empty_sections() -> None:
     page = page_of(clean_analysis(symbols=None, memory=None, dtypes=None))
     sections = [attributes["id"] for tag, attributes in page.tags if tag == "section"]
-    assert sections == ["stages", "findings", "symbols", "dims", "environment", "not-checked"]
+    assert sections == ["stages", "findings", "dims", "environment", "not-checked"]
     assert "Symbols are not available: there is no graph." in page.text
     ids = page.attributes("id")
     assert all(link.removeprefix("#") in ids for link in page.attributes("href") if link.startswith("#"))
@@ -119,7 +119,6 @@ def test_a_planned_page_has_every_section_in_its_order() -> None:
         "stages",
         "findings",
         "splits",
-        "symbols",
         "dims",
         "types",
         "partition",
@@ -331,3 +330,29 @@ def test_hundreds_of_guards_make_a_page_of_bounded_size() -> None:
     assert len(html) < 300_000
     for text in ("2,000 guards: 1,000 break, 1,000 hold; 1,000 could not be read", "940 more are in the JSON report"):
         assert text in Page(html).text
+
+
+def test_findings_that_are_alike_are_one_card_with_its_places() -> None:
+    names = ("x", "y", "z")
+    alike = tuple(
+        finding(at, "SYM201", Severity.ERROR, f"{name}.shape[0] has no upper bound", places=(Place(name),))
+        for at, name in enumerate(names, 1)
+    )
+    view = finding_views(alike)
+    assert [(card["id"], card["count"], card["also"]) for card in view] == [
+        ("SYM201-1", "x3", "y.shape[0], z.shape[0]")
+    ]
+    assert [each["id"] for each in view[0]["alike"]] == ["SYM201-2", "SYM201-3"]
+    assert [place["node"] for place in view[0]["places"]] == ["x", "y", "z"]
+    page = page_of(analysis(findings=alike))
+    assert {f"SYM201-{at}" for at in (1, 2, 3)} <= set(page.attributes("id"))
+    assert "SYM201-1 x3 x.shape[0] has no upper bound Also: y.shape[0], z.shape[0]." in page.text
+
+
+def test_the_code_of_all_dims_stands_once() -> None:
+    """A fix whose code is the merged declaration leads there."""
+    fix = Fix("declare both with one Dim", Applicability.SAFE, "dynamic_shapes = {}\n")
+    view = fix_view(fix, "dynamic_shapes = {}")
+    assert view is not None
+    assert (view["code"], view["see"]) == ("", True)
+    assert fix_view(fix, "dynamic_shapes = None") == {**view, "code": "dynamic_shapes = {}\n", "see": False}

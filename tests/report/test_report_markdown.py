@@ -56,9 +56,11 @@ def test_a_refused_export_is_told() -> None:
 
 
 def test_hundreds_of_findings_fit_into_a_comment() -> None:
-    many = tuple(finding(at, "A", Severity.ERROR, f"message {at} " * 40) for at in range(1, 501))
+    many = tuple(finding(at, f"A{at}", Severity.ERROR, f"message {at} " * 40) for at in range(1, 501))
     text = Report(analysis(findings=many)).to_markdown()
     assert "and 475 more" in text
+    alike = tuple(finding(at, "A", Severity.ERROR, f"message {at} " * 40) for at in range(1, 501))
+    assert "**A-1** x500 |" in Report(analysis(findings=alike)).to_markdown().replace("\\", "")
     assert len(text) < 65_536  # the most that a comment on GitHub holds
 
 

@@ -30,8 +30,10 @@ from trtdiag.report.report import Report
 from trtdiag.report.saved_page import read_page
 from trtdiag.report.settings import reproduce_command, settings_of
 from trtdiag.report.view_inputs import inputs_view
+from trtdiag.report.view_sizes import residue_words, residues
 from trtdiag.report.view_strip import strip_view
 from trtdiag.shapes.opt_sizes import EngineSizes
+from trtdiag.symbolic import Range, ValueSet
 
 
 @pytest.fixture(scope="module")
@@ -291,3 +293,51 @@ def test_what_to_do_about_engines_that_the_user_split_names_what_is_kept() -> No
     assert [each.fact for each in report.findings[0].evidence[1:]] == [
         "aten.relu.default (5 calls): without it 1 engine"
     ]
+
+
+def test_the_sizes_stand_in_one_table() -> None:
+    """Asked, allowed with its pattern, what to declare and what that keeps, and what engines are built for."""
+
+    class Halves(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.view(x.shape[0] // 3, 3, x.shape[1]).sum(0)
+
+    rows = Dim("rows", min=1, max=40)
+    report = trtdiag.analyze((Halves(), (torch.randn(12, 5),), {}, {"x": {0: rows}}), target="11.4")
+    (row,) = report.rendering.view["dims"]["rows"]
+    assert (row["site"], row["name"], row["range"]) == ("x.shape[0]", "rows", "1..40")
+    assert row["residues"] == "multiples of 3"
+    assert row["kept"] == "6..39 in steps of 3"  # torch takes a single row of three for a fixed size
+    assert row["state"] == "breaks"
+    assert report.rendering.view["dims"]["declare"].rstrip().endswith("}")
+    assert 'id="declare"' in report.to_html()
+
+
+def test_a_size_that_the_data_decide_stands_with_the_others() -> None:
+    class Picked(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x[x > 0] * 2
+
+    report = trtdiag.analyze(export(Picked(), (torch.randn(7),), dynamic_shapes={"x": {0: Dim("n", min=2, max=90)}}))
+    told = [(row["site"], row["label"]) for row in report.rendering.view["dims"]["rows"]]
+    assert told == [("x.shape[0]", "ok"), ("index: aten.index.Tensor", "the data decide it")]
+
+
+@pytest.mark.parametrize(
+    ("period", "remainders", "words"),
+    [
+        (8, [0], "multiples of 8"),
+        (8, [3], "3 more than multiples of 8"),
+        (6, [0, 1], "multiples of 6, or 1 more than multiples of 6"),
+        (7, [2, 3], "2 or 3 more than multiples of 7"),
+        (1, [0], ""),
+        (9, [0, 1, 3, 4, 7], ""),
+    ],
+)
+def test_patterns_of_sizes_are_told_as_multiples(period: int, remainders: list[int], words: str) -> None:
+    values = ValueSet.residues(period, remainders, Range(11, 300))
+    assert residue_words(values) == words
+    if words:
+        found = residues(values)
+        assert found is not None
+        assert all((value % found[0] in found[1]) == (value in values) for value in range(11, 300))

@@ -11,6 +11,7 @@ from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import bounds, free_symbols
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.valueset import ValueSet
 
 
 def dim_rows(
@@ -23,7 +24,7 @@ def dim_rows(
     """One row for each dim, inputs in order."""
     suggested_at = {site: suggestion.spelled for suggestion in suggestions for site in suggestion.sites}
     pinned_at = {pin.site: pin.value for pin in pins}
-    words = {symbol: _allowed(symbol, solved, constraints, sites) for symbol in solved.box}
+    admitted = {symbol: _admitted(symbol, solved, constraints) for symbol in solved.box}
     causes = [c for c in constraints if c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows)]
     breaking = {symbol for constraint in causes for symbol in constraint.symbols}
 
@@ -37,16 +38,17 @@ def dim_rows(
         symbol = next(iter(symbols)) if len(symbols) == 1 else None
         range_ = bounds(dim.expr, {s: solved.box.get(s, Range(0, None)) for s in symbols}).range
         state = "breaks" if breaking & symbols else "unbounded" if range_.max is None else "ok"
-        allowed = words.get(symbol or "", "") if isinstance(dim.expr, Sym) else ""
+        admits = admitted.get(symbol) if symbol is not None and isinstance(dim.expr, Sym) else None
+        allowed = str(range_) if admits is None or symbol is None else admits.describe(sites.name_of(symbol))
         suggested = suggested_at.get(dim.site, "")
-        return DimRow(dim.site, symbol, dim.declared or "", range_, allowed or str(range_), suggested, state)
+        return DimRow(dim.site, symbol, dim.declared or "", range_, allowed, suggested, state, admits)
 
     return tuple(map(row, sites.dims))
 
 
-def _allowed(symbol: str, solved: Solved, constraints: Sequence[Constraint], sites: Sites) -> str:
+def _admitted(symbol: str, solved: Solved, constraints: Sequence[Constraint]) -> ValueSet | None:
     broken = tuple(c.condition for c in constraints if c.symbols == (symbol,) and c.verdict is Verdict.BREAKS)
     if not broken:
-        return ""
+        return None
     solution = solved.all(symbol, broken)
-    return "" if solution is None else solution.values.describe(sites.name_of(symbol))
+    return None if solution is None else solution.values

@@ -12,6 +12,7 @@ from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import Proof
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols
+from trtdiag.symbolic.valueset import ValueSet
 
 
 class Verdict(Enum):
@@ -162,7 +163,8 @@ class DimRow:
     """One line of the dims table: an input dim, what was declared, what is allowed, what to declare.
 
     ``state``: ``ok``, ``breaks`` (values of the declared range are refused), ``pinned`` (one value only),
-    ``unbounded``, ``static`` (never dynamic).
+    ``unbounded``, ``static`` (never dynamic).  ``admits`` is the exact set behind ``allowed``, where conditions on this
+    size alone refuse some of its range.
     """
 
     site: str
@@ -172,6 +174,7 @@ class DimRow:
     allowed: str
     suggested: str
     state: str
+    admits: ValueSet | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.page import Part
 from trtdiag.report.source_context import source_view
-from trtdiag.report.verdict import first_frame, verdict
+from trtdiag.report.verdict import first_frame, merged_dynamic_shapes, verdict
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_compiled import compiled_view
 from trtdiag.report.view_coverage import coverage_view, no_work_view
@@ -37,6 +37,7 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
         layout: ``auto``, ``dot`` or ``builtin``: see `lay_out`.
         comparison: What changed since an earlier report.
     """
+    declared = merged_dynamic_shapes(analysis)
     graph = graph_view(analysis, layout)
     parts = analysis.partition
     halves = None if parts is None else parts.plan.lowered.precision
@@ -46,12 +47,12 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
         footer.append(graph["layout_note"])
     return {
         "label": one_line(analysis.program.label),
-        "verdict": _verdict_view(analysis),
+        "verdict": _verdict_view(analysis, declared),
         "stages": stages_view(analysis),
-        "findings": finding_views(analysis.findings),
+        "findings": finding_views(analysis.findings, declared),
         "splits": None if parts is None else splits_view(parts, analysis.findings),
         "inputs": inputs_view(analysis),
-        "dims": dims_view(analysis.dims),
+        "dims": dims_view(analysis),
         "types": None if analysis.dtypes is None else types_view(analysis.dtypes, parts, precision),
         "strip": None if parts is None else strip_view(parts),
         "partition": None if parts is None else partition_view(analysis, parts),
@@ -69,7 +70,7 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
     }
 
 
-def _verdict_view(analysis: Analysis) -> Part:
+def _verdict_view(analysis: Analysis, declared: str | None) -> Part:
     result = verdict(analysis)
     failure = analysis.program.failure
     words = ""
@@ -85,7 +86,7 @@ def _verdict_view(analysis: Analysis) -> Part:
         "headline": result.headline,
         "first": "" if first is None else _first_cause(first),
         "first_id": "" if first is None else one_line(first.id),
-        "fix": None if first is None else fix_view(first.fix),
+        "fix": None if first is None else fix_view(first.fix, declared),
         "counts": result.counts,
         "caveat": result.uncovered,
         "failure": words,

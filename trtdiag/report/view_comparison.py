@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from trtdiag.report.comparison import Body
 from trtdiag.report.page import Part, folding_table, table
 from trtdiag.report.verdict import severity_word
-from trtdiag.report.view_inputs import profile_text
+from trtdiag.report.view_sizes import profile_text
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic.ranges import Range
 from trtdiag.wording import LONG_CHARS, amount, bytes_text, one_line

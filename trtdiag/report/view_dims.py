@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-
-from trtdiag.dims.facts import DimRow, DimSuggestion, DimSystem
-from trtdiag.grouping import grouped
-from trtdiag.report.page import Part, shown
+from trtdiag.analysis.result import Analysis
+from trtdiag.dims.facts import DimSuggestion, DimSystem
+from trtdiag.report.page import Part
+from trtdiag.report.verdict import merged_dynamic_shapes
+from trtdiag.report.view_sizes import SHOWN_SITES, data_size_view, input_sizes, size_view
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import amount, listed, one_line, visible
 
-STATES = {
-    "breaks": "refuses declared values",
-    "pinned": "one value only",
-    "unbounded": "no upper bound",
-}
-SHOWN_SITES = 3
+_MOST_ROWS = 100
 
 
-def dims_view(dims: DimSystem) -> Part:
-    """The dims table, the code to declare, and what is pinned, tied or in conflict."""
-    static = [row for row in dims.rows if row.state == "static"]
+def dims_view(analysis: Analysis) -> Part:
+    """The sizes of the inputs, the code to declare, and what is pinned, tied or in conflict."""
+    dims, sizes = analysis.dims, input_sizes(analysis)
+    symbols = () if analysis.symbols is None else analysis.symbols.symbols
+    born = [data_size_view(each, analysis.profiles.get(each.symbol)) for each in symbols if not each.backed]
+    rows = [size_view(size) for size in sizes if size.row.state != "static"] + born
+    static = [size for size in sizes if size.row.state == "static"]
     return {
-        "rows": [_row(alike) for alike in _alike(row for row in dims.rows if row.state != "static")],
-        "static": [_row([row]) for row in static],
+        "rows": rows[:_MOST_ROWS],
+        "more": f"{len(rows) - _MOST_ROWS:,} more are in the JSON report" if len(rows) > _MOST_ROWS else "",
+        "static": [size_view(size) for size in static[:_MOST_ROWS]],
         "static_label": amount(len(static), "static dim") if static else "",
+        "declare": visible(merged_dynamic_shapes(analysis) or ""),
+        "ranges": None,
         "suggestions": [_suggestion(s, dims) for s in dims.suggestions],
         "pinned": [
             one_line(f"{p.site} (declared {p.declared}) is always {p.value}: {p.why}", 600) for p in dims.pinned
@@ -40,22 +41,6 @@ def dims_view(dims: DimSystem) -> Part:
             [one_line(text, 600) for text in (*(each.text for each in conflict.constraints), *conflict.box)]
             for conflict in dims.conflicts
         ],
-    }
-
-
-def _alike(rows: Iterable[DimRow]) -> list[list[DimRow]]:
-    """The rows by all but their site: one size in thirty inputs is one line of the table."""
-    # A dim without a symbol has nothing in common with another one but its numbers.
-    return list(grouped((row if row.symbol is None else replace(row, site=""), row) for row in rows).values())
-
-
-def _row(alike: Sequence[DimRow]) -> Part:
-    row = alike[0]
-    return {
-        "site": one_line(listed([same.site for same in alike], SHOWN_SITES)),
-        **shown(row, "declared", "range"),
-        **shown(row, "allowed", "suggested", "state", limit=600),
-        "label": STATES.get(row.state, row.state),
     }
 
 

@@ -1,4 +1,4 @@
-"""Findings as the page shows them: by cause, root first, places folded."""
+"""Findings as the page shows them: by cause, root first, those that are alike once, places folded."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
 from trtdiag.graph.source import Frame
 from trtdiag.report.page import Part, cell, fold_label, shown
+from trtdiag.report.similar_findings import SimilarFindings, similar_findings
 from trtdiag.report.source_context import source_view
 from trtdiag.report.verdict import CauseTree, cause_trees, counts_text, first_frame, severity_word
 from trtdiag.wording import amount, bytes_text, listed, one_line, starred, visible
@@ -15,6 +16,8 @@ SHOWN_PLACES = 4
 _LISTED_PLACES = 36
 _SHOWN_EVIDENCE = 6
 _SHOWN_MODULES = 3
+_SHOWN_OTHERS = 6
+_LISTED_ALIKE = 100
 _LISTED_EVIDENCE = 36
 _LONGEST_MESSAGE_CHARS = 1000
 _MEANINGS = {
@@ -24,44 +27,70 @@ _MEANINGS = {
 }
 
 
-def finding_views(findings: tuple[Finding, ...]) -> list[Part]:
-    """The findings, roots first, each with those it causes."""
-    return _views(cause_trees(findings), None)
+def finding_views(findings: tuple[Finding, ...], declared: str | None = None) -> list[Part]:
+    """The findings, roots first, each with those it causes; those that differ in names alone are one with a count.
+
+    Args:
+        findings: All of them.
+        declared: The code that stands in the section on dims, and is not said again with each fix that asks for it.
+    """
+    return _views(cause_trees(findings), None, declared)
 
 
-def _views(trees: Iterable[CauseTree], above: Frame | None) -> list[Part]:
+def _views(trees: Iterable[CauseTree], above: Frame | None, declared: str | None) -> list[Part]:
     views = []
-    for tree in trees:
-        views.append(_tree_view(tree, above))
-        above = first_frame(tree.finding) or above
+    for found in similar_findings(trees):
+        views.append(_view(found, above, declared))
+        above = first_frame(found.finding) or above
     return views
 
 
-def _tree_view(tree: CauseTree, above: Frame | None) -> Part:
-    finding = tree.finding
+def _view(found: SimilarFindings, above: Frame | None, declared: str | None) -> Part:
+    finding, count = found.finding, len(found.trees)
     framed = first_frame(finding)
-    places = _place_views(finding.places, framed)
-    evidence = [shown(each, "fact", limit=_LONGEST_MESSAGE_CHARS) | shown(each, "source") for each in finding.evidence]
-    caused = _views(tree.caused, framed or above)
+    every = tuple(place for tree in found.trees for place in tree.finding.places)
+    places = _place_views(every, framed)
+    evidence = _evidence(finding)
+    caused = _views(found.caused, framed or above, declared)
+    alike = [tree.finding for tree in found.trees[1 : 1 + _LISTED_ALIKE]]
     return {
         **shown(finding, "id", "rule", "name"),
         **shown(finding, "title", "severity", limit=_LONGEST_MESSAGE_CHARS),
         "word": severity_word(finding.severity),
+        "count": f"x{count:,}" if count > 1 else "",
         "message": one_line(finding.message, _LONGEST_MESSAGE_CHARS),
+        "also": one_line(listed(found.others, _SHOWN_OTHERS), _LONGEST_MESSAGE_CHARS),
         "impact": _impact_words(finding.impact),
-        "modules": _modules(finding.places),
+        "modules": _modules(every),
         "evidence": evidence[:_SHOWN_EVIDENCE],
         "more_evidence": evidence[_SHOWN_EVIDENCE:_LISTED_EVIDENCE],
         "more_evidence_label": _more(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
         "where": cell(framed),
         # Lines that stand right above are not shown again: those of the cause, or of the finding before.
         "source": source_view(framed) if framed != above else None,
-        "fix": fix_view(finding.fix),
+        "fix": fix_view(finding.fix, declared),
         "places": places[:SHOWN_PLACES],
         "folded": places[SHOWN_PLACES:_LISTED_PLACES],
         "more": _more(len(places), SHOWN_PLACES, _LISTED_PLACES),
+        "alike": [_alike(each, framed) for each in alike],
+        "alike_label": fold_label(f"{count - 1:,} more like it", count - 1, _LISTED_ALIKE) if count > 1 else "",
         "caused": caused,
-        "caused_label": f"causes {counts_text(child.finding for child in tree.caused)}" if caused else "",
+        "caused_label": f"causes {counts_text(child.finding for child in found.caused)}" if caused else "",
+    }
+
+
+def _evidence(finding: Finding) -> list[Part]:
+    return [shown(each, "fact", limit=_LONGEST_MESSAGE_CHARS) | shown(each, "source") for each in finding.evidence]
+
+
+def _alike(finding: Finding, above: Frame | None) -> Part:
+    """A finding below another that says the same of other names."""
+    frame = first_frame(finding)
+    return {
+        **shown(finding, "id"),
+        "message": one_line(finding.message, _LONGEST_MESSAGE_CHARS),
+        "where": cell(frame) if frame != above else "",
+        "evidence": _evidence(finding)[:_SHOWN_EVIDENCE],
     }
 
 
@@ -91,14 +120,21 @@ def _more(number: int, shown: int, listed: int) -> str:
     return fold_label(f"{hidden:,} more", hidden, listed - shown, "all") if hidden > 0 else ""
 
 
-def fix_view(fix: Fix | None) -> Part | None:
-    """What to do, with what it means; ``None`` without a fix."""
+def fix_view(fix: Fix | None, declared: str | None = None) -> Part | None:
+    """What to do, with what it means; ``None`` without a fix.
+
+    Args:
+        fix: Of a finding.
+        declared: The code that stands in the section on dims: a fix with this code leads there.
+    """
     if fix is None:
         return None
+    see = declared is not None and fix.code.rstrip("\n") == declared
     return {
         **shown(fix, "title", "applicability", limit=_LONGEST_MESSAGE_CHARS),
         "meaning": _MEANINGS[fix.applicability],
-        "code": visible(fix.code),
+        "code": "" if see else visible(fix.code),
+        "see": see,
     }
 
 

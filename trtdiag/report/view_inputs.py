@@ -12,8 +12,8 @@ from trtdiag.grouping import grouped
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.page import Part, folding_table
 from trtdiag.report.source_context import short_place
-from trtdiag.report.view_dims import SHOWN_SITES, STATES
 from trtdiag.report.view_guards import guards_view
+from trtdiag.report.view_sizes import SHOWN_SITES, STATES, profile_text
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, evaluate, free_symbols
@@ -135,13 +135,6 @@ def _derived(expressions: Sequence[str]) -> str:
     shown = sorted(expressions[:_SHOWN_EXPRESSIONS], key=lambda text: [int(each) for each in re.findall(r"\d+", text)])
     texts = [one_line(text, 80) for text in (*shown, *expressions[_SHOWN_EXPRESSIONS:])]
     return listed(texts, _SHOWN_EXPRESSIONS)
-
-
-def profile_text(profile: DimProfile | None) -> str:
-    """``1 / 4 / 9``: least, usual, greatest size."""
-    if profile is None:
-        return ""
-    return f"{profile.min:,} / {profile.opt:,} / {'no maximum' if profile.max is None else f'{profile.max:,}'}"
 
 
 def _state(
