@@ -19,6 +19,7 @@ ORDER = (
     "errors",
     "grouping",
     "wording",
+    "timed_steps",
     "arguments",
     "options",
     "option_keywords",

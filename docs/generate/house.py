@@ -9,7 +9,11 @@ import html
 from pathlib import Path
 
 FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("the ground", ("errors", "wording", "arguments", "options", "files", "grouping"), "what everything may use"),
+    (
+        "the ground",
+        ("errors", "wording", "arguments", "options", "files", "grouping", "timed_steps"),
+        "what everything may use",
+    ),
     ("sizes and graphs", ("symbolic", "graph", "targets"), "expressions, fx graphs, what each TensorRT takes"),
     ("a program", ("frontend", "lower"), "file, live program or factory; checked, taken apart op by op"),
     (

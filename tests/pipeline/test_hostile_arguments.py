@@ -100,7 +100,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     folder = tmp_path_factory.mktemp("arguments")
     model = {"source": program, "options": None, "inputs": None, "progress": None}
     return {
-        "analyze": (trtdiag.analyze, model),
+        "analyze": (trtdiag.analyze, {**model, "meta": False}),
         "compile": (trtdiag.compile, {**model, "options": trtdiag.CompileOptions(backend="reference", verify=False)}),
         "capture": (trtdiag.capture, {"source": program, "progress": None}),
         "verify": (trtdiag.verify, {"compiled": compiled, "against": program, "limits": None, "progress": None}),
@@ -130,6 +130,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
                 "kwargs": None,
                 "dynamic_shapes": None,
                 "inputs": None,
+                "meta": False,
                 "time_limit_s": 60,
                 "solve_limit_s": 60,
                 "rounds": 8,

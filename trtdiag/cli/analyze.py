@@ -16,6 +16,7 @@ from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
+from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds_option
 from trtdiag.errors import UserError
@@ -46,6 +47,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub Actions, and write the job's summary.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
+@trace_option
 @output_options
 @debug_option
 def analyze(

@@ -13,6 +13,7 @@ from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file, json_option, write_json
 from trtdiag.cli.streams import own_console
+from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile, listed, sizes_of
 from trtdiag.files.same import Named, refuse_same
@@ -44,6 +45,7 @@ _OPTIONS: Options = {
     metavar="JSON",
     help="Add the times to this --json report of COMPILED, and write its page again, beside it.",
 )
+@trace_option
 @output_options
 @debug_option
 def bench_command(

@@ -28,6 +28,7 @@ from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, rep
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
+from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
@@ -71,7 +72,7 @@ GROUPS = (
         "How engines run",
         ("cuda_graphs", "runtime_cache", "rtx_cuda_graphs", "kernel_specialization", "profile_layers"),
     ),
-    ("What is written", ("output", "portable", "html", *REPORT_OPTIONS, "quiet", "verbose", "debug")),
+    ("What is written", ("output", "portable", "html", *REPORT_OPTIONS, "trace", "quiet", "verbose", "debug")),
 )
 
 
@@ -85,6 +86,7 @@ GROUPS = (
 @with_options(REPORT_OPTIONS)
 @model_options
 @users_options
+@trace_option
 @output_options
 @debug_option
 def compile_command(

@@ -17,6 +17,7 @@ from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import ReportFiles, json_file, json_option, write_json
 from trtdiag.cli.streams import own_console
+from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option
 from trtdiag.errors import DimsError, TrtdiagError, UserError
@@ -61,6 +62,7 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 @model_options
 @meta_option
 @users_options
+@trace_option
 @output_options
 @debug_option
 def fix_dims(**given: Any) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from trtdiag.artifact.atomic_file import not_written
 from trtdiag.cli.config import config_file
 from trtdiag.cli.report_files import ReportFiles
+from trtdiag.cli.trace_option import trace_places
 from trtdiag.errors import UserError
 from trtdiag.files.destination import check_destination, is_written_through, open_descriptor
 from trtdiag.files.same import STREAM, Named, refuse_same
@@ -69,8 +70,8 @@ def _modules(argument: str, name: str) -> Iterator[Named]:
 
 
 def report_places(files: ReportFiles) -> list[Named]:
-    """The files of reports."""
-    return [Named(argument, place) for _, place, argument in files.places]
+    """The files of reports, and of the trace."""
+    return [*(Named(argument, place) for _, place, argument in files.places), *trace_places()]
 
 
 def check_reports(reads: Sequence[Named], reports: Sequence[Named]) -> None:

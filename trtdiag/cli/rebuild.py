@@ -15,6 +15,7 @@ from trtdiag.cli.option_groups import BACKENDS, chosen, debug_option, one_of, ou
 from trtdiag.cli.output_paths import compiled_place, read_by, saved_line
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.streams import own_console
+from trtdiag.cli.trace_option import trace_option, trace_places
 from trtdiag.cli.user_code_options import working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile
 from trtdiag.files.same import Named, refuse_same
@@ -27,6 +28,7 @@ from trtdiag.options import CompileOptions
 @with_options({"backend": one_of(BACKENDS, "[default: the one that COMPILED was compiled with]")})
 @click.option("--target", metavar="VERSION", help="TensorRT version to build for  [default: that of the networks]")
 @with_options({**GPU_OPTION, **BUILD_OPTIONS})
+@trace_option
 @output_options
 @debug_option
 def rebuild_command(
@@ -50,7 +52,7 @@ def rebuild_command(
     destination = output or usual
     place = compiled_place(output, usual)
     reads = read_by([("COMPILED", compiled)], configured=True)
-    refuse_same(reads, [place, *caches(CompileOptions(**changes))])
+    refuse_same(reads, [place, *caches(CompileOptions(**changes)), *trace_places()])
     with working(step_line(), reports=False) as step:
         from trtdiag.artifact.load import load_anywhere  # torch takes seconds: --help should not wait for it
         from trtdiag.artifact.rebuild import rebuild

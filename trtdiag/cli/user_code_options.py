@@ -13,6 +13,7 @@ from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.progress import LOADING
 from trtdiag.cli.streams import prints_on_standard_error
 from trtdiag.cli.supervised_process import Guard
+from trtdiag.cli.trace_option import traced
 from trtdiag.cli.value_checks import F, seconds_option, working_folder
 from trtdiag.frontend.user_code import imported
 
@@ -96,7 +97,7 @@ def working(
         imports: What to import first.
         reports: Whether a report goes to standard output, in the middle of which nothing else may be printed.
     """
-    with bar as shown, last_words(shown) as step, prints_on_standard_error(reports=reports):
+    with traced(), bar as shown, last_words(shown) as step, prints_on_standard_error(reports=reports):
         step(LOADING)
         import_modules(imports)
         yield step

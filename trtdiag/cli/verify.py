@@ -10,6 +10,7 @@ from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
 from trtdiag.cli.report_files import json_file, json_option
 from trtdiag.cli.streams import own_console
+from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, Seconds
 from trtdiag.files.same import Named, refuse_same
@@ -29,6 +30,7 @@ from trtdiag.files.same import Named, refuse_same
     "--point-s", type=Seconds(min=0), default=120.0, show_default=True, help="Skip points that would take longer."
 )
 @json_option("Also write the report as JSON; - for standard output.")
+@trace_option
 @output_options
 @debug_option
 def verify_command(

@@ -19,6 +19,7 @@ from trtdiag.network.facts import free_symbols_of
 from trtdiag.options import CompileOptions
 from trtdiag.symbolic import free_symbols
 from trtdiag.targets import Target
+from trtdiag.timed_steps import timed
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,8 @@ def build_engine(
         blob, notes = found
     else:
         watch = watch or Watch()
-        blob = backend.build(network, profile, options, target, watch)
+        with timed("build", f"build {len(network.layers):,} layers", backend=backend.name, layers=len(network.layers)):
+            blob = backend.build(network, profile, options, target, watch)
         notes = tuple(watch.notes)
         if saved is not None:
             saved.keep(key, blob, notes)

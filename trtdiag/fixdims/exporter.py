@@ -15,6 +15,7 @@ from trtdiag.fixdims.time_budget import Allowance
 from trtdiag.frontend.data_dependent.torch_checks import needed_checks
 from trtdiag.frontend.factory import Recipe
 from trtdiag.options import Progress
+from trtdiag.timed_steps import timed
 
 
 @dataclass
@@ -52,18 +53,19 @@ class Exporter:
         given = given if self.recipe.dynamic_shapes is not None else None
         if not no_child():
             import_for_exports()
-        ended = run_in_child(
-            lambda: trial(
-                self.recipe,
-                plan,
-                given,
-                lambda: planned(self.recipe, self.structure, plan),
-                assume=self.assume,
-                limit_s=self.limit_s,
-                own_s=self.solving.least(inf),
-            ),
-            self.solving.least(self.limit_s) if self.solving.exports else self.limit_s,
-        )
+        with timed("export", f"export {self.count}", why=why):
+            ended = run_in_child(
+                lambda: trial(
+                    self.recipe,
+                    plan,
+                    given,
+                    lambda: planned(self.recipe, self.structure, plan),
+                    assume=self.assume,
+                    limit_s=self.limit_s,
+                    own_s=self.solving.least(inf),
+                ),
+                self.solving.least(self.limit_s) if self.solving.exports else self.limit_s,
+            )
         self.here = self.here or ended.here
         if ended.timed_out and self.solving.exports and self.solving.look():
             return self.solving.words

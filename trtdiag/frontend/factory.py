@@ -22,6 +22,7 @@ from trtdiag.frontend.guard_stacks import GuardStacks, recording
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.frontend.user_code import imported, imported_file, users_code
 from trtdiag.options import Progress
+from trtdiag.timed_steps import timed
 from trtdiag.wording import shown
 
 SPEC_MODULE = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on
@@ -212,7 +213,9 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
             recipe = other
             progress("export")
             try:
-                return Exported(recipe.export(), recipe, None, None, stacks, time.perf_counter() - started)
+                with timed("export", "torch.export"):
+                    program = recipe.export()
+                return Exported(program, recipe, None, None, stacks, time.perf_counter() - started)
             except Exception as error:  # torch raises anything here; every kind becomes a finding
                 first = error
             other = None if again is None else again(first)
@@ -224,7 +227,12 @@ def export(recipe: Recipe, progress: Progress, again: Again | None = None) -> Ex
             ):
                 progress("export again, relaxed")
                 try:
-                    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # torch prints whole graphs
+                    # torch prints whole graphs
+                    with (
+                        redirect_stdout(StringIO()),
+                        redirect_stderr(StringIO()),
+                        timed("export", "torch.export", how=how),
+                    ):
                         program = replace(recipe, dynamic_shapes=spec).export(
                             prefer_deferred_runtime_asserts_over_guards=deferred
                         )

@@ -13,6 +13,7 @@ from dataclasses import replace
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.errors import TrtdiagError
 from trtdiag.options import Progress
+from trtdiag.timed_steps import timed
 
 DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
 PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
@@ -42,7 +43,7 @@ class Clock:
         self.progress(name)
         started = time.perf_counter()
         try:
-            with turn(name):
+            with turn(name), timed("stage", name):
                 yield
         except Exception as fault:
             told = str(fault) if isinstance(fault, TrtdiagError) else f"{type(fault).__name__}: {fault}"

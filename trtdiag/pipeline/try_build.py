@@ -27,6 +27,7 @@ from trtdiag.pipeline.build_fallback import BUILDER_ENDED, build_or_yield
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.state import State
 from trtdiag.targets import Target
+from trtdiag.timed_steps import timed
 from trtdiag.wording import amount
 
 BACKEND = "tensorrt-rtx"
@@ -164,7 +165,8 @@ class _Builds:
             options = replace(plan.options, gpu=gpus, engine_cache=None)
             wanted = f"{len(gpus)} GPU generations" if len(gpus) > _MOST_NAMED else ", ".join(gpus)
             self._progress(f"{self._doing}, {amount(len(network.layers), 'layer')} for {wanted}")
-            ended = run_in_child(partial(_built, self._backend, network, profile, options, plan.target), left_s)
+            with timed("build", self._doing, layers=len(network.layers), gpus=", ".join(gpus)):
+                ended = run_in_child(partial(_built, self._backend, network, profile, options, plan.target), left_s)
             if ended.timed_out:
                 raise _TimeIsOverError
             self._known[key] = ended.value or _Tried(0.0, error=_died(ended.failure))

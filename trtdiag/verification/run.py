@@ -16,6 +16,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.graph.pytree import flattened, leaves_of, named_leaves
 from trtdiag.options import Precision
 from trtdiag.symbolic import Condition, Range
+from trtdiag.timed_steps import timed
 from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
@@ -199,6 +200,12 @@ class Comparison:
         too_much = self._beyond(point)
         if too_much:
             return PointResult(point, skipped=too_much)
+        names = self.program.names
+        sizes = {names.get(name, name): size for name, size in point.sizes.items()}
+        with timed("compare", f"compare at {point.label}", **sizes):
+            return self._compared_at(point)
+
+    def _compared_at(self, point: Point) -> PointResult:
         elements, sides = self._elements_at(point), self._sides
         flat = sides.inputs(point.sizes)
         try:

@@ -1,0 +1,105 @@
+"""``--trace`` and the logger behind it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import trtdiag
+from trtdiag.cli.main import main
+from trtdiag.cli.trace_option import trace_events
+from trtdiag.timed_steps import LOGGER, TimedStep, timed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of a command that runs in the folder."""
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return int(ended.value.code or 0)
+
+
+def test_a_command_writes_what_took_how_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.export.save(torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),)), tmp_path / "model.pt2")
+    words = ("compile", "model.pt2", "--backend", "reference", "-q")
+    assert run(tmp_path, monkeypatch, *words, "--trace", "trace.json") == 0
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    ran = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    names = [event["name"] for event in ran]
+
+    assert names[0] == "imports"
+    assert {"capture", "partition", "build", "verify"} <= set(names)
+    assert [event["cat"] for event in ran if event["cat"] not in ("stage",)] == ["build", "compare"]
+    build = next(event for event in ran if event["name"] == "build")
+    inside = next(event for event in ran if event["cat"] == "build")
+    assert build["ts"] <= inside["ts"]
+    assert inside["ts"] + inside["dur"] <= build["ts"] + build["dur"]
+    threads = {event["tid"] for event in trace["traceEvents"] if event["ph"] == "M"}
+    assert {event["tid"] for event in ran} == threads
+
+    for place, told in (("model.pt2", "[same-file]"), ("none/trace.json", "[report-not-writable]")):
+        assert run(tmp_path, monkeypatch, *words, "--trace", place) == 2
+        assert told in capsys.readouterr().err
+
+
+def test_a_command_that_fails_leaves_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "net.py").write_text("def build():\n    raise ValueError('no model')\n")
+    assert run(tmp_path, monkeypatch, "analyze", "net.py:build", "--trace", "trace.json") == 2
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [event["name"] for event in events if event["ph"] == "X" and event["args"]["failed"]] == ["capture"]
+
+
+def test_the_logger_tells_each_step(caplog: pytest.LogCaptureFixture) -> None:
+    program = torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),))
+    with caplog.at_level(logging.DEBUG, LOGGER.name):
+        trtdiag.analyze(program)
+        with pytest.raises(KeyError), timed("build", "an engine", layers=3):
+            raise KeyError
+    steps = [record.step for record in caplog.records if record.name == LOGGER.name]  # type: ignore[attr-defined]
+    assert [step.name for step in steps][:2] == ["capture", "metadata"]
+    assert (steps[-1].name, steps[-1].failed, steps[-1].facts) == ("an engine", True, {"layers": 3})
+    assert "build an engine failed" in caplog.text
+
+
+def test_without_a_listener_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with timed("stage", "quiet"):
+        pass
+    assert caplog.records == []
+
+
+def test_events_begin_in_order_the_outer_one_first() -> None:
+    def step(name: str, begun: int, took: int) -> TimedStep:
+        return TimedStep("stage", name, {}, "main", begun, took, failed=False)
+
+    events = trace_events([step("inner", 1000, 1), step("outer", 1000, 5000), step("first", 0, 7)], 0)["traceEvents"]
+    assert [(event["name"], event.get("ts"), event.get("dur")) for event in events] == [
+        ("thread_name", None, None),
+        ("first", 0.0, 0.007),
+        ("outer", 1.0, 5.0),
+        ("inner", 1.0, 0.001),
+    ]
+
+
+def test_the_documents_name_every_logger() -> None:
+    page = (ROOT / "docs/how-to/time.md").read_text()
+    named = set(re.findall(r"^\| `(trtdiag[\w.]*)` \|", page, re.MULTILINE))
+    used = {
+        node.args[0].value
+        for path in (ROOT / "trtdiag").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "logging.getLogger"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    assert used == named
