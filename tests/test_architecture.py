@@ -46,6 +46,7 @@ ORDER = (
     "benchmark",
     "pipeline",
     "torch_backend",
+    "pytest_plugin",
     PACKAGE,  # the front door, trtdiag/__init__.py
     "cli",
     "__main__",

@@ -33,7 +33,7 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("pipeline",),
         "the stages in order: analyze, compile, verify, bench, and the repairs between them",
     ),
-    ("the doors", ("cli", "torch_backend"), "commands, torch.compile"),
+    ("the doors", ("cli", "torch_backend", "pytest_plugin"), "commands, torch.compile, pytest"),
 )
 """Title, rooms, and what they are about, in the order in which data moves."""
 PARTS_OF_ROOMS = frozenset({"option_keywords", "option_warnings"})

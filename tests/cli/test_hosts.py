@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -63,3 +64,21 @@ def test_the_pre_commit_hook(folder: Path) -> None:
     done = run(f"{entry} hosted:build", folder)
     assert (done.returncode, done.stdout) == (1, "")
     assert run(f"{entry} hosted:build --fail-on never", folder).returncode == 0
+
+
+def test_the_problem_matcher_reads_each_line(folder: Path) -> None:
+    """Of a factory in a file whose name has a colon's neighbours: digits, spaces and dots."""
+    (matcher,) = json.loads((ROOT / "problem-matcher.json").read_text())["problemMatcher"]
+    (pattern,) = matcher["pattern"]
+    (folder / "a b.2.py").write_text(FACTORY)
+    done = run("trtdiag analyze 'a b.2.py:build' --concise --no-html --fail-on never", folder)
+    lines = done.stdout.splitlines()
+    found = [re.fullmatch(pattern["regexp"], line) for line in lines]
+    assert lines
+    assert all(found), lines
+    first = found[0]
+    assert first is not None
+    keys = ("file", "line", "severity", "code")
+    assert [first[pattern[key]] for key in keys] == ["a b.2.py", "7", "error", "GRD301"]
+    assert first[pattern["message"]].startswith("guard ")
+    assert run("trtdiag analyze hosted:build --concise -q --no-html", folder).stdout == ""

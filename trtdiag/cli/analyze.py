@@ -46,6 +46,7 @@ FAIL_ON = ("error", "warning", "info", "never")
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
 @click.option("--ignore", multiple=True, metavar="RULE", help="Not these rules.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub Actions, and write the job's summary.")
+@click.option("--concise", is_flag=True, help="Print one line for each cause: model.py:33: error GRD301: message.")
 @click.option("--fail-on", type=click.Choice(FAIL_ON), help="Exit with 1 at this severity or above  [default: error]")
 @trace_option
 @output_options
@@ -63,6 +64,7 @@ def analyze(
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     github: bool,
+    concise: bool,
     fail_on: str | None,
     quiet: bool,
     **rest: Any,
@@ -103,6 +105,7 @@ def analyze(
         from trtdiag.pipeline.analyze import (
             analyze as run_analysis,  # torch takes seconds: --help should not wait for it
         )
+        from trtdiag.report.concise import concise_lines
         from trtdiag.report.github import annotation_lines, append_summary
         from trtdiag.report.saved import read_report
         from trtdiag.report.terminal import print_summary
@@ -117,7 +120,10 @@ def analyze(
         written = files.write(report)
         if github:
             append_summary(report.to_markdown())
-    if not quiet and not files.to_stdout:
+    if concise and not quiet and not files.to_stdout:
+        for line in concise_lines(report.analysis):
+            click.echo(line)
+    elif not quiet and not files.to_stdout:
         again = [source, *(f"--inputs={words}" for words in inputs), *(["--unpickle"] if unpickle else [])]
         again += [f"--import={name}" for name in imports]
         print_summary(report.analysis, own_console(), written, comparison=report.comparison, source=again)
