@@ -66,7 +66,7 @@ def test_gained_findings_fail_until_they_are_accepted(tmp_path: Path) -> None:
         check(tmp_path, "--trtdiag", clean())
     check(tmp_path, "--trtdiag-update", clean())
     check(tmp_path, "--trtdiag", clean())
-    assert json.loads(file.read_text())["findings"] == []
+    assert {each["severity"] for each in json.loads(file.read_text())["findings"]} == {"info"}
     with pytest.raises(pytest.fail.Exception) as caught:
         check(tmp_path, "--trtdiag", odd_rows())
     told = str(caught.value)
