@@ -99,6 +99,30 @@ class Cache(nn.Module):
         return self.keys @ self.values.mT, start
 
 
+class Narrowed(nn.Module):
+    """Parts of a buffer that ``narrow`` shows are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(2, 7))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for start, length in ((0, 2), (3, 1), (-1, 1), (-4, 2), (0, 0)):
+            self.state.narrow(1, start, length).copy_(x[:, :length] + self.state[:, :1] + start)
+        return self.state + 1
+
+
+def test_parts_that_narrow_shows_are_written() -> None:
+    module = Narrowed()
+    _, lowered = lowered_of(export(copy.deepcopy(module), (torch.ones(2, 7),)))
+    run = State(lowered)
+    for _ in range(3):
+        x = torch.randn(2, 7)
+        (got,) = run(x)
+        torch.testing.assert_close(got, module(x), rtol=0, atol=0)
+        torch.testing.assert_close(run.held("state"), module.state, rtol=0, atol=0)
+
+
 def test_a_cache_that_changes_from_call_to_call() -> None:
     example = (torch.randn(2, 3, 4), torch.tensor([0, 1, 2]))
     shapes = ({1: Dim("new", min=1, max=8)}, {0: Dim("new", min=1, max=8)})

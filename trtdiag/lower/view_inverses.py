@@ -15,13 +15,15 @@ _REORDER_NOTHING = frozenset(
 )
 # A cast is a view only where it changes nothing.
 _SAME = frozenset({"alias", "detach", "lift_fresh", "to", "type_as"})
-_PARTS = frozenset({"slice", "select", "transpose", "permute", "t"})
+_PARTS = frozenset({"slice", "select", "narrow", "transpose", "permute", "t"})
 
 
 def has_inverse(view: Node) -> bool:
     """Whether ``scattered`` knows the op of a view."""
     op = operator_of(view)
-    return op is not None and short_name(op) in _REORDER_NOTHING | _SAME | _PARTS
+    if op is None or (short_name(op) == "narrow" and not all(isinstance(arg, int) for arg in view.args[1:])):
+        return False  # a sum of sizes, or of a tensor, would have to be computed for the end of a slice
+    return short_name(op) in _REORDER_NOTHING | _SAME | _PARTS
 
 
 def scattered(graph: Graph, view: Node, base: Node, value: Node, base_val: Any) -> Node:
@@ -44,6 +46,10 @@ def scattered(graph: Graph, view: Node, base: Node, value: Node, base_val: Any) 
         return insert_call(graph, ATEN.reshape.default, (value, sizes), base_val, view, "back")
     if name == "slice":
         target, args = ATEN.slice_scatter.default, (base, value, *rest)
+    elif name == "narrow":
+        dim, start, length = (int(arg) for arg in rest)  # type: ignore[arg-type]  # ``has_inverse`` asked
+        end = start + length if start >= 0 or start + length < 0 else None
+        target, args = ATEN.slice_scatter.default, (base, value, dim, start, end)
     elif name == "select":
         target, args = ATEN.select_scatter.default, (base, value, *rest)
     elif name == "permute":
