@@ -43,9 +43,18 @@ proven to be the same is left as it is.
 
 {together}
 
-KVCacheUpdate, Quantize, Dequantize, DynamicQuantize and an Attention whose softmax is quantized can be in networks and
-are written to TensorRT; no converter makes them. KVCacheUpdate writes into its input, whose memory is also that of its
-output; programs have no such outputs yet. Unsqueeze is one Shuffle on every target, which needs no constant beside it.
+A cache is an input or a buffer of the program, of floats and (batch, heads, steps, width), its steps a number, that
+`index_copy_`, `index_put_`, a slice or `select` writes to along its steps: one step, or several that are proven to
+follow one another, at one place for all batches or at one for each. Its old elements are read by nothing else, the
+program does not return it, and only the same engine reads its new ones. Then nothing of it is copied: the engine's
+manifest says which output is the memory of which input, and a loaded or compiled program binds it so. Every other
+cache is written to a new tensor and copied back; `compile` says which and why. A call copies, too, where a tensor that
+it is given shares memory with a cache or a cache is not row-major, and so does a program that `torch.export.load` runs
+or that is exported again: there the op that runs engines changes no input. 8.6 copies always: none of its layers
+promises to read an element before it writes there, so an output bound to the memory of its input could be wrong.
+
+Quantize, Dequantize, DynamicQuantize and an Attention whose softmax is quantized can be in networks and are written to
+TensorRT; no converter makes them. Unsqueeze is one Shuffle on every target, which needs no constant beside it.
 Normalization is made by `add_normalization_v2` from 10.16 on, which has a scale for each channel in groups; it has no
 form without the mean, so RMS norm stays products and a Reduce. Causal attention is UPPER_LEFT, as PyTorch's;
 LOWER_RIGHT is there for networks, and on 10.16, which lacks it, written as a mask.
@@ -96,6 +105,11 @@ _TOGETHER = (
     ("such an embedding of the first part of a width", "RotaryEmbedding of the whole", "3 more"),
     ("heads that are repeated before attention", "Attention, which shares them", "3 for keys, 3 for values"),
     ("which queries see no key, for attentions of one mask", "one set of layers", "one set of layers"),
+    (
+        "steps written into a cache that the program keeps or is given",
+        "KVCacheUpdate, in the memory of the cache",
+        "Scatter, or slices and a Concatenation, and a copy of the cache",
+    ),
     ("dims of size 1 that leave while several sizes are no numbers", "Squeeze", "2 Shuffle"),
 )
 

@@ -64,7 +64,7 @@ def compiled_program(
     }
     chosen = get_target(target)
     module, held = lowered.graph_module, lowered.held()
-    source = ConversionContext(module, planned, chosen, program.ranges, (), lowered.origins, held)
+    source = ConversionContext(module, planned, chosen, program.ranges, (), lowered.origins, held, left=lowered.left())
     found = dict(support(source, {}).limits)
     if limit_sizes is not None:
         wanted = [node.name for node in lowered.graph_module.graph.nodes if limit_sizes(node)]

@@ -63,6 +63,7 @@ class ConvertedSegment:
         inputs: The segment's tensors, then its entering sizes.
         outputs: The segment's outputs.
         counts: Further outputs of the network, after those.
+        notes: Why caches of the program are not written in place, in words.
     """
 
     segment: Segment
@@ -70,6 +71,7 @@ class ConvertedSegment:
     inputs: tuple[Crossing, ...]
     outputs: tuple[Crossing, ...]
     counts: tuple[CountCrossing, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class ConversionContext:
         origins: Of ops, by node name.
         held: The tensors that the program brings and does not change, by node.
         reader: Reads metadata, that of each node once.
+        left: The input or buffer that a call leaves with the value of a node, by that node.
     """
 
     graph_module: GraphModule
@@ -106,3 +109,4 @@ class ConversionContext:
     origins: Mapping[str, OpOrigin]
     held: Mapping[Node, torch.Tensor]
     reader: NodeReader = field(default_factory=NodeReader)
+    left: Mapping[Node, Node] = field(default_factory=dict)

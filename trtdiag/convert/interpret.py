@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -41,8 +41,12 @@ class Interpreter:
         self.write, self._source = write, source
         self.known: dict[Node, Any] = {}
 
-    def op(self, node: Node) -> None:
+    def op(self, node: Node, convert: Callable[[Call], Value] | None = None) -> None:
         """Write one op; its outputs are known afterwards.
+
+        Args:
+            node: The op.
+            convert: Writes it in the place of its converter.
 
         Raises:
             Refused: The converter cannot take it as it is.
@@ -54,7 +58,7 @@ class Interpreter:
         call = self._call(node)
         _refuse_small_integers(node, call)
         with self.write.builder.at(self.origin(node)):
-            made = converter.run(call)
+            made = (convert or converter.run)(call)
         results: Sequence[Value | None] = [made] if isinstance(made, Value) else list(made)
         self._check(node, call.outputs, results)
         single = isinstance(node.meta.get("val"), torch.Tensor)

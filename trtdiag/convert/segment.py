@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch.fx import Node
 
+from trtdiag.convert.caches import copied_note, why_copied, written_cache
 from trtdiag.convert.facts import ConversionContext, ConvertedSegment, CountCrossing, Crossing
 from trtdiag.convert.interpret import Interpreter
+from trtdiag.convert.layer_writers.cache_update import cache_updated
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
@@ -72,6 +75,7 @@ class _Segment:
         self._interpreter = Interpreter(self._write, source)
         self._shapes = dict(zip(segment.inputs, shapes, strict=True))
         self._entered = entering
+        self._copied: dict[str, list[str]] = {}
 
     def convert(self) -> ConvertedSegment:
         segment, interpreter = self._segment, self._interpreter
@@ -84,12 +88,31 @@ class _Segment:
             if node.name not in inside:
                 continue
             try:
-                interpreter.element(node) if node.name in segment.elements else interpreter.op(node)
+                if node.name in segment.elements:
+                    interpreter.element(node)
+                elif not self._cache_written(node):
+                    interpreter.op(node)
             except Refused as refused:
                 raise SegmentRefused(node.name, refused.limit) from refused
         outputs = [self._output(name) for name in segment.outputs]
         counts = tuple(self._counts())
-        return ConvertedSegment(segment, self._builder.build(), tuple(inputs), tuple(outputs), counts)
+        notes = tuple(copied_note(why, names) for why, names in self._copied.items())
+        return ConvertedSegment(segment, self._builder.build(), tuple(inputs), tuple(outputs), counts, notes)
+
+    def _cache_written(self, node: Node) -> bool:
+        """Whether an op was written as one that writes into a cache of the program in place."""
+        cache = written_cache(self._source, node)
+        if cache is None:
+            return False
+        why = why_copied(self._source, self._segment, node, cache)
+        try:
+            if why is None:
+                self._interpreter.op(node, partial(cache_updated, node=node))
+                return True
+        except Refused as refused:
+            why = refused.limit.why
+        self._copied.setdefault(str(why), []).append(cache.name)
+        return False
 
     def _input(self, name: str) -> Crossing:
         node = self._nodes[name]

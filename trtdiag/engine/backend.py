@@ -54,7 +54,11 @@ class Runner(Protocol):
     """An engine that was loaded; several threads may call it at once."""
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The outputs for inputs of exactly the manifest's dtypes; sizes enter as tensors without dims on the CPU."""
+        """The outputs for inputs of exactly the manifest's dtypes; sizes enter as tensors without dims on the CPU.
+
+        Inputs whose memory outputs are (``Manifest.written``) are row-major and overlap no other input; they are
+        written to, and the output is the given tensor.
+        """
         ...
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from trtdiag.engine.manifest import EngineOutput
 from trtdiag.network import Network
+from trtdiag.network.in_place import written_inputs
 from trtdiag.symbolic import Expr, Num, Range, Sym, bounds, free_symbols
 
 
@@ -27,9 +28,12 @@ def counted_dims(
     for size in dims:
         if size not in renamed and not free_symbols(size) <= plain:
             renamed[size] = Sym(_free_name(network, len(renamed)))
+    written = written_inputs(network)
     outputs = tuple(
-        EngineOutput(port.name, tensor.dtype.torch, tuple(renamed.get(size, size) for size in tensor.shape))
-        for port, tensor in zip(network.outputs, network.output_types, strict=True)
+        EngineOutput(
+            port.name, tensor.dtype.torch, tuple(renamed.get(size, size) for size in tensor.shape), written.get(index)
+        )
+        for index, (port, tensor) in enumerate(zip(network.outputs, network.output_types, strict=True))
     )
     counts: dict[str, Expr | None] = {}
     ranges: dict[str, Range] = {}

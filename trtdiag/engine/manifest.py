@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -37,11 +38,20 @@ class EngineInput:
 
 @dataclass(frozen=True)
 class EngineOutput:
-    """One output of an engine; ``dims`` are over the symbols of its inputs and ``Manifest.counts``."""
+    """One output of an engine.
+
+    Attributes:
+        name: How it is called: the node of the program that it stands for.
+        dtype: Its dtype.
+        dims: The size of each dim, over the symbols of the inputs and ``Manifest.counts``.
+        memory_of: The index of the input whose memory it is: a run writes into that input; ``None`` where the output
+            has memory of its own.
+    """
 
     name: str
     dtype: torch.dtype
     dims: tuple[Expr, ...]
+    memory_of: int | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,12 @@ class Manifest:
     tensorrt: str | None = None
     gpu: str | None = None
     compatibility: Compatibility = Compatibility()
+
+    @cached_property
+    def written(self) -> Mapping[int, int]:
+        """The input whose memory an output is, by the index of the output, for those that are in place."""
+        found = ((index, port.memory_of) for index, port in enumerate(self.outputs))
+        return {index: memory for index, memory in found if memory is not None}
 
     def is_counted(self, output: EngineOutput) -> bool:
         """Whether the data decides a size of an output."""

@@ -29,14 +29,18 @@ _FORMS = TypedJson(
         torch.dtype: (lambda dtype: str(dtype).removeprefix("torch."), lambda name: DType(name).torch),
     },
     rows={
-        EngineOutput: ("name", "dtype", "dims"),
+        EngineOutput: ("name", "dtype", "dims", "memory_of"),
         DimProfile: ("min", "opt", "max"),
         Range: ("min", "max"),
         Compatibility: ("hardware", "versions", "compute_capability", "gpus"),
     },
     keys={Manifest: {"network_hash": "network", "engine_sha256": "engine"}},
     # Engines of an earlier version have none of these, and do not say so.
-    added={Manifest: ("counts", "waits", "compatibility"), Compatibility: ("gpus",)},
+    added={
+        Manifest: ("counts", "waits", "compatibility"),
+        Compatibility: ("gpus",),
+        EngineOutput: ("memory_of",),
+    },
 )
 
 
@@ -48,6 +52,9 @@ def manifest_to_text(manifest: Manifest) -> str:
         del document["compatibility"]
     elif not manifest.compatibility.gpus:
         document["compatibility"].pop()
+    for row in document["outputs"]:
+        if row[-1] is None:  # a fourth entry is refused by versions that would give each output memory of its own
+            row.pop()
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
@@ -83,7 +90,23 @@ def _read(document: Any) -> Manifest:
         for dim in port.profile:
             if not (dim.min <= dim.opt and (dim.max is None or dim.opt <= dim.max)):
                 raise JsonTypeError(f"{[dim.min, dim.opt, dim.max]} is no profile")
+    for output in manifest.outputs:
+        _check_memory(manifest, output)
+    if len({*manifest.written.values()}) < len(manifest.written):
+        raise JsonTypeError("two outputs are the memory of one input")
     return manifest
+
+
+def _check_memory(manifest: Manifest, output: EngineOutput) -> None:
+    """An output in the place of an input is what the input is."""
+    index = output.memory_of
+    if index is None:
+        return
+    if not 0 <= index < len(manifest.inputs):
+        raise JsonTypeError(f"the output {output.name!r} is the memory of the input {index}, and there is none")
+    port = manifest.inputs[index]
+    if port.is_size or (port.dtype, port.dims) != (output.dtype, output.dims):
+        raise JsonTypeError(f"the output {output.name!r} is the memory of {port.name!r}, which is another tensor")
 
 
 def _unreadable(why: str) -> ArtifactError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import torch
 
@@ -13,6 +13,7 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.network import Network, from_bytes, to_json
 from trtdiag.network.file_format import to_parts
+from trtdiag.network.in_place import written_inputs
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
@@ -22,7 +23,8 @@ class _Run:
     """Runs one network; it keeps nothing of a call, so that several threads may call it."""
 
     def __init__(self, network: Network) -> None:
-        self._run = PreparedRun(network)
+        self._run = PreparedRun(network, in_place=True)
+        self._written = written_inputs(network)
         self._names = tuple(port.name for port in network.inputs)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -34,7 +36,7 @@ class _Run:
                     fix="move the inputs and the program to the CPU, or compile with another backend",
                     reference="reference-device",
                 )
-        return _own_memory(self._run(inputs))
+        return _own_memory(self._run(inputs), self._written)
 
 
 class _Reference(Backend):
@@ -62,7 +64,8 @@ class _Reference(Backend):
         """
         network = from_bytes(blob)
         own = [[kind.dtype.torch for kind in kinds] for kinds in (network.input_types, network.output_types)]
-        if own != [[port.dtype for port in ports] for ports in (manifest.inputs, manifest.outputs)]:
+        said = [[port.dtype for port in ports] for ports in (manifest.inputs, manifest.outputs)]
+        if own != said or written_inputs(network) != manifest.written:
             raise ArtifactError(
                 "an engine is another one than its manifest says",
                 because="its inputs or outputs are others",
@@ -82,11 +85,14 @@ def backend() -> _Reference:
     return _Reference()
 
 
-def _own_memory(outputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    """Outputs as an engine gives them: each row-major, in memory of its own."""
+def _own_memory(outputs: tuple[torch.Tensor, ...], written: Container[int]) -> tuple[torch.Tensor, ...]:
+    """Outputs as an engine gives them: each row-major, in memory of its own or that of the input it was written to."""
     seen: set[int] = set()
     made = []
-    for output in outputs:
+    for index, output in enumerate(outputs):
+        if index in written:
+            made.append(output)
+            continue
         own = output.contiguous()
         if own.untyped_storage().data_ptr() in seen:
             own = own.clone()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.export.graph_signature import ExportGraphSignature, InputKind
+from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin, RawGuard
@@ -84,6 +84,19 @@ class Lowered:
             if isinstance(found, torch.Tensor):
                 held[node] = found
         return held
+
+    def left(self) -> dict[Node, Node]:
+        """The input or buffer that a call leaves with the value of a node, by that node."""
+        graph = self.graph_module.graph
+        nodes = graph.find_nodes(op="placeholder")
+        specs = zip(nodes, self.signature.input_specs, strict=True)
+        own = {node.name if spec.kind is InputKind.USER_INPUT else spec.target: node for node, spec in specs}
+        returned: Any = graph.output_node().args[0]
+        return {
+            value: own[spec.target]
+            for value, spec in zip(returned, self.signature.output_specs, strict=True)
+            if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+        }
 
     def arguments(self, user_inputs: Sequence[Any]) -> list[Any]:
         """What to call ``graph_module`` with for these flat user inputs."""

@@ -9,8 +9,10 @@ from typing import TypeAlias
 import torch
 
 from trtdiag.errors import InternalError, UserError
+from trtdiag.network.in_place import written_inputs
 from trtdiag.network.layer import numbers
 from trtdiag.network.layers.constant import Constant
+from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.network.network import Network, Placed
 from trtdiag.network.symbol_values import bind, size_at
 from trtdiag.network.tensor import Tensor
@@ -47,9 +49,11 @@ class PreparedRun:
 
     Args:
         network: It must not change.
+        in_place: Write into the inputs whose memory outputs are, as engines of TensorRT do: these outputs are the
+            given tensors.  Otherwise inputs stay as they are.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, *, in_place: bool = False) -> None:
         self._network = network
         self._types = network.input_types
         wanted = {port.tensor for port in network.outputs}
@@ -58,6 +62,8 @@ class PreparedRun:
             [n for n in {*placed.inputs, *placed.outputs} - wanted if last.get(n, -1) <= index]
             for index, placed in enumerate(network.layers)
         ]
+        self._written = written_inputs(network) if in_place else {}
+        self._writing = {network.outputs[index].tensor for index in self._written}
         self._weights = {_storage(weight) for weight in network.weights.values()}
         self._seen: dict[Hashable, _Sizes] = {}
 
@@ -75,7 +81,7 @@ class PreparedRun:
                 read = [live[number] for number in placed.inputs]
                 if isinstance(layer, Constant):
                     read = [network.weights[layer.weights]]
-                made = _computed(network, placed, read)
+                made = _computed(network, placed, read, in_place=placed.outputs[0] in self._writing)
                 if network.counts:
                     _count(network, placed, made, sizes.symbols)
                 for number, tensor in zip(placed.outputs, made, strict=True):
@@ -86,8 +92,11 @@ class PreparedRun:
                 for number in done:
                     live.pop(number, None)
         foreign = {_storage(tensor) for tensor in inputs} | self._weights
-        outputs = (live[port.tensor] for port in network.outputs)
-        return tuple(tensor.clone() if _storage(tensor) in foreign else tensor for tensor in outputs)
+        outputs = enumerate(live[port.tensor] for port in network.outputs)
+        return tuple(
+            tensor.clone() if _storage(tensor) in foreign and index not in self._written else tensor
+            for index, tensor in outputs
+        )
 
     def _sizes(self, inputs: Sequence[torch.Tensor]) -> _Sizes:
         shapes = tuple(tuple(tensor.shape) for tensor in inputs)
@@ -126,9 +135,14 @@ def _storage(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def _computed(network: Network, placed: Placed, read: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+def _computed(
+    network: Network, placed: Placed, read: Sequence[torch.Tensor], *, in_place: bool
+) -> tuple[torch.Tensor, ...]:
+    layer = placed.layer
     try:
-        return placed.layer.reference(*read)
+        if in_place and isinstance(layer, KVCacheUpdate):
+            return (layer.write(*read),)
+        return layer.reference(*read)
     except (IndexError, RuntimeError, ZeroDivisionError) as error:
         raise UserError(
             f"{network.describe(placed)} cannot be computed for these inputs",

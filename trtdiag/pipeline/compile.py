@@ -168,7 +168,7 @@ def _told(state: State, clock: Clock) -> State:
 def _notes(state: State) -> Iterator[str]:
     yield from state.notes
     for index, each in enumerate(state.engines):
-        yield from (f"engine {index}: {note}" for note in each.notes)
+        yield from (f"engine {index}: {note}" for note in (*state.converted[index].notes, *each.notes))
     earlier = state.engine_nodes()[1]
     if earlier:
         yield f"{amount(len(earlier), 'engine')} of an earlier compilation stay as they are"

@@ -81,7 +81,15 @@ def plan_engines(
         )
     with stage("support"):
         source = ConversionContext(
-            lowered.graph_module, types.engine, target, sizes.box, dims.given(), lowered.origins, lowered.held(), reader
+            lowered.graph_module,
+            types.engine,
+            target,
+            sizes.box,
+            dims.given(),
+            lowered.origins,
+            lowered.held(),
+            reader,
+            lowered.left(),
         )
         found = support(source, types.limits, {limit.node: limit.why for limit in lowered.limits})
     with stage("partition"):

@@ -25,6 +25,7 @@ from trtdiag.report.compile_words import (
     movement_words,
     outcome,
     outcome_line,
+    output_text,
     point_label,
     point_sizes,
     port_sizes,
@@ -80,7 +81,7 @@ def _engine(
     inputs = [
         f"{port.name} {tensor_text(port.dtype, port.dims, names)}" for port in manifest.inputs if port.value is None
     ]
-    outputs = [f"{port.name} {tensor_text(port.dtype, port.dims, names)}" for port in manifest.outputs]
+    outputs = [f"{port.name} {output_text(manifest, port, names)}" for port in manifest.outputs]
     sizes = list(dict.fromkeys(size for port in manifest.inputs for size in port_sizes(port, names)))
     for label, items in (("in", inputs), ("out", outputs), ("sizes", sizes)):
         for at, item in enumerate(items[:_MOST_PORTS]):

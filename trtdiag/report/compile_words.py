@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trtdiag.engine.manifest import EngineInput
+from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, to_text
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
@@ -19,6 +19,12 @@ _OTHER_ENGINE = "build another with --optimization-level 0, or leave the op to P
 def tensor_text(dtype: object, dims: Sequence[Expr], names: Mapping[str, str]) -> str:
     """``float32[batch, 3]``."""
     return f"{dtype_text(dtype)}[{', '.join(to_text(dim, names) for dim in dims)}]"
+
+
+def output_text(manifest: Manifest, output: EngineOutput, names: Mapping[str, str]) -> str:
+    """``float32[batch, 3]``, with the input whose memory it is where it has none of its own."""
+    shared = "" if output.memory_of is None else f" in the memory of {manifest.inputs[output.memory_of].name}"
+    return tensor_text(output.dtype, output.dims, names) + shared
 
 
 def port_sizes(port: EngineInput, names: Mapping[str, str]) -> list[str]:

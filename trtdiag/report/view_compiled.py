@@ -13,6 +13,7 @@ from trtdiag.report.compile_words import (
     movement_words,
     outcome,
     outcome_line,
+    output_text,
     point_label,
     point_sizes,
     tensor_text,
@@ -131,7 +132,7 @@ def _engine(
         tensor = size or tensor_text(port.dtype, port.dims, names)
         rows.append(("in", one_line(port.name), one_line(tensor), *_ends(port.profile, is_size=port.is_size)))
     for out in manifest.outputs:
-        rows.append(("out", one_line(out.name), one_line(tensor_text(out.dtype, out.dims, names)), "", "", ""))
+        rows.append(("out", one_line(out.name), one_line(output_text(manifest, out, names)), "", "", ""))
     heads = ("", "tensor", "type", "min", "tuned for", "max")
     return {
         "title": f"Engine {index}",

@@ -117,8 +117,12 @@ class CompiledProgram:
             return self._flat(leaves)
         self._inputs.check(leaves)
         module = self._runnable()
-        with trusted_calls_checked(module) if self._trusting else nullcontext():
-            outputs = module(*args, **kwargs)
+        if self._flat is not None and self._flat.in_place and not self._trusting:
+            self._flat.ask(leaves)
+            outputs = self._flat(leaves)
+        else:
+            with trusted_calls_checked(module) if self._trusting else nullcontext():
+                outputs = module(*args, **kwargs)
         if seen is not None and not self._varying and len(self._known) < MOST_REMEMBERED:
             self._known.add(seen)
         return outputs
@@ -142,7 +146,9 @@ class CompiledProgram:
         A run that is replayed costs the CPU one launch, whatever its number of kernels: that helps where kernels are
         short.  Sizes are recorded when they come for the second time.  Off unless asked for, since each graph has
         memory of its own for the engine's inputs, outputs and scratch, and copies them in and out; results are the
-        caller's to keep.  Engines of TensorRT only; an engine that cannot be recorded runs as always, with a warning.
+        caller's to keep.  Caches that an engine writes in place are not copied: a graph is for those that it was
+        recorded with, and keeps them.  Engines of TensorRT only; an engine that cannot be recorded runs as always, with
+        a warning.
 
         Args:
             most: For how many sizes each engine keeps a graph, on each stream of each thread; 0 drops them all.

@@ -14,6 +14,7 @@ from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode
+from trtdiag.runtime.execution import unshared
 from trtdiag.targets import get_target
 
 
@@ -50,6 +51,10 @@ class EngineRuns:
 
 
 def _on_its_device(manifest: Manifest, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Inputs for an engine, which may come from a program that was exported elsewhere; sizes are read on the host."""
+    """Inputs for an engine, which may come from a program that was exported elsewhere; sizes are read on the host.
+
+    What the engine writes to is a copy: the next one is run with the same inputs.
+    """
     ports = zip(manifest.inputs, inputs, strict=True)
-    return [tensor.cpu() if port.is_size else tensor.to(manifest.device) for port, tensor in ports]
+    there = [tensor.cpu() if port.is_size else tensor.to(manifest.device) for port, tensor in ports]
+    return unshared(manifest, there)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 
@@ -35,11 +35,32 @@ def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> 
     """
     check_engine_inputs(text, inputs)
     manifest = manifest_from_text(text)
+    if manifest.written:  # the op changes no input
+        inputs = unshared(manifest, inputs)
+    return run_checked(manifest, inputs, engine)
+
+
+def run_checked(manifest: Manifest, inputs: Sequence[torch.Tensor], engine: torch.Tensor) -> list[torch.Tensor]:
+    """The outputs for inputs that were looked at; those that the engine writes to are changed.
+
+    Raises:
+        ShapeOutOfRangeError: A size that the data decides is none that the program allows.
+        ArtifactError: The bytes were damaged.
+    """
     values = [_entered(port, tensor) for port, tensor in zip(manifest.inputs, inputs, strict=True)]
     outputs = list(CACHE.get(manifest, engine, _device(manifest, inputs))(values))
     if manifest.counts:
         check_counts(manifest, inputs, outputs)
     return outputs
+
+
+def unshared(manifest: Manifest, inputs: Sequence[torch.Tensor], kept: Collection[int] = ()) -> list[torch.Tensor]:
+    """The inputs of an engine, with row-major copies of those that it writes to, but for some by index."""
+    written = {*manifest.written.values()}.difference(kept)
+    return [
+        tensor.clone(memory_format=torch.contiguous_format) if index in written else tensor
+        for index, tensor in enumerate(inputs)
+    ]
 
 
 def describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:

@@ -12,6 +12,7 @@ from torch.fx import Graph, GraphModule, Node
 from trtdiag.graph.pytree import rebuilt
 from trtdiag.runtime import execution
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
+from trtdiag.runtime.in_place import write_in_place
 from trtdiag.runtime.single_engine import PLAIN, SingleEngine
 
 
@@ -23,21 +24,38 @@ class FlatProgram:
     Args:
         module: The program's module; its tensors are shared, and what a call changes is changed in both.
         exported: The program.
+
+    Attributes:
+        in_place: How many inputs and buffers its engines write to, in the place of copies into them.
     """
 
     def __init__(self, module: GraphModule, exported: ExportedProgram) -> None:
         graph = Graph()  # a new one takes and gives flat lists
         copies: dict[Node, Node] = {}
         graph.output(graph.graph_copy(module.graph, copies))
+        places = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
+        self._guards: list[tuple[Any, list[Any]]] = []
         for node in reversed(list(graph.nodes)):
             if node.op == "call_module" and not node.users:  # asks the guards; it computes nothing
+                self._guards.insert(0, (module.get_submodule(str(node.target)), [places.get(arg) for arg in node.args]))
                 graph.erase_node(node)
+        asks = all(place is not None for _, given in self._guards for place in given)
+        self.in_place = write_in_place(graph) if asks else 0
         self._single = SingleEngine.of(module, graph)
         for node in graph.find_nodes(op="call_function", target=EXECUTE_ENGINE):
             node.target = execute_here
         self._run = GraphModule(module, graph).forward
         self._spec = exported.call_spec.out_spec
         self._is_leaf = self._spec is not None and self._spec.is_leaf()
+
+    def ask(self, leaves: Sequence[Any]) -> None:
+        """Ask the guards.
+
+        Raises:
+            AssertionError: One does not hold.
+        """
+        for guard, places in self._guards:
+            guard(*(leaves[place] for place in places))
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The result, nested as the program's."""

@@ -101,6 +101,16 @@ def test_weights_keep_dtype_and_number(version: str) -> None:
     assert len(emission.alive) == 2
 
 
+def test_a_cache_that_another_layer_reads_is_refused() -> None:
+    builder = NetworkBuilder()
+    given = [builder.input("cache", DType.FLOAT16, [2, 3, 9, 4]), builder.input("update", DType.FLOAT16, [2, 3, 1, 4])]
+    made = builder.add_single(KVCacheUpdate(), *given, builder.input("at", DType.INT32, [2]), origin=ORIGIN)
+    builder.output("made", made)
+    builder.output("before", builder.add_single(Identity(), given[0], origin=ORIGIN))
+    with pytest.raises(EngineBuildError, match="read beside it"):
+        write(builder.build(), "11.4")
+
+
 @pytest.mark.parametrize("end", ["input", "output"])
 def test_a_cache_that_the_network_does_not_share_is_refused(end: str) -> None:
     builder = NetworkBuilder()

@@ -44,6 +44,7 @@ class EngineContext:
         self._memory: torch.Tensor | None = None
         self._counted = CountedOutputs(ports.trt, context, ports.counted, ports.device) if ports.counted else None
         self._known = [index for index, name in enumerate(ports.outputs) if name not in ports.counted]
+        self._written = ports.manifest.written
         self._shapes: tuple[tuple[int, ...], ...] = ()
         self._addresses: dict[str, int] = {}
         self._nothing = torch.empty(ALIGNMENT, dtype=torch.uint8, device=ports.device)
@@ -57,7 +58,7 @@ class EngineContext:
     def run(
         self, given: Sequence[torch.Tensor], memory: torch.Tensor, key: Key, stream: int
     ) -> tuple[torch.Tensor, ...]:
-        """The outputs, which are new memory.
+        """The outputs, which are new memory, but for those in the place of inputs: they are these inputs.
 
         Args:
             given: The inputs where the engine reads them, in any form.
@@ -71,15 +72,24 @@ class EngineContext:
         self.take(memory)
         ready = self._ports.readable(given)  # a copy lives until the run is on the stream
         self.tell(ready, key)
-        outputs = self.outputs()
+        outputs = self.outputs(ready)
         if self._counted is None:
             self.enqueue(outputs, stream)
-            return outputs
+            return self._written_back(outputs, given)
         with self._counted.asked():
             self.enqueue(outputs, stream)
         names = [self._ports.outputs[index] for index in self._known]
         every = {**dict(zip(names, outputs, strict=True)), **self._counted.tensors()}
-        return tuple(every[name] for name in self._ports.outputs)
+        return self._written_back([every[name] for name in self._ports.outputs], given)
+
+    def _written_back(self, outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The outputs; what TensorRT wrote into the copy of an input that it cannot read goes into the input itself."""
+        made = list(outputs)
+        for index, source in self._written.items():
+            if made[index] is not given[source]:
+                given[source].copy_(made[index])
+            made[index] = given[source]
+        return tuple(made)
 
     def tell(self, given: Sequence[torch.Tensor], key: Key) -> None:
         """Say where the inputs are and, where it does not know it yet, of what sizes."""
@@ -90,11 +100,17 @@ class EngineContext:
         if self.key != key:
             self._tell_shapes(key)
 
-    def outputs(self) -> tuple[torch.Tensor, ...]:
-        """Memory for the outputs, but for those whose size the data decides."""
+    def outputs(self, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """Memory for the outputs, but for those whose size the data decides.
+
+        Args:
+            given: The inputs as the engine reads them; some have an output in their place.
+        """
         ports = self._ports.manifest.outputs
         return tuple(
-            torch.empty(self._shapes[index], dtype=ports[index].dtype, device=self._ports.device)
+            given[self._written[index]]
+            if index in self._written
+            else torch.empty(self._shapes[index], dtype=ports[index].dtype, device=self._ports.device)
             for index in self._known
         )
 

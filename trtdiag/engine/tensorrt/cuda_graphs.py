@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from cachetools import LRUCache
 
 from trtdiag.engine.tensorrt.context import EngineContext
-from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
+from trtdiag.engine.tensorrt.engine_bindings import Key, Ports, readable
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import InternalError
 
+_Recorded = tuple[Key, tuple[int, ...]]
+"""What a graph was recorded for: sizes, and the addresses of what it writes to."""
 _MOST_CREDIT = 8
 """Own choice: how often others must ask for the place of a graph that was used much before it gives way."""
 
@@ -27,6 +29,7 @@ class EngineGraph:
         context: What it was recorded from; it must stay as it was, and so must its scratch memory.
         inputs: Where it reads; ``None`` for what a run need not be given: it is part of the recording, or not read.
         outputs: Where it writes.
+        written: The inputs that it writes to, where outputs are in their place, by the index of the output.
         replay: Runs it.
         held: What was read while it was recorded.
         credit: How much it was used since others asked for its place.
@@ -35,17 +38,21 @@ class EngineGraph:
     context: EngineContext
     inputs: tuple[torch.Tensor | None, ...]
     outputs: tuple[torch.Tensor, ...]
+    written: Mapping[int, int]
     replay: Replay
     held: object = None
     credit: int = 1
 
     def run(self, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The outputs, in new memory: the next run writes over the graph's own."""
+        """The outputs, in new memory: the next run writes over the graph's own.
+
+        Inputs that it writes to were given when it was recorded.
+        """
         for own, tensor in zip(self.inputs, given, strict=True):
             if own is not None:
                 own.copy_(tensor)
         self.replay()
-        return tuple(output.clone() for output in self.outputs)
+        return _results(self.outputs, self.written, given)
 
 
 class EngineGraphs:
@@ -68,9 +75,10 @@ class EngineGraphs:
 
     def __init__(self, ports: Ports, scratch: Scratch, gpu: Gpu, most: int) -> None:
         self._ports, self._scratch, self._gpu, self._most = ports, scratch, gpu, most
-        self._kept: OrderedDict[Key, EngineGraph] = OrderedDict()
-        self._seen: LRUCache[Key, None] = LRUCache(4 * most)  # sizes that came once and may come again
+        self._kept: OrderedDict[_Recorded, EngineGraph] = OrderedDict()
+        self._seen: LRUCache[_Recorded, None] = LRUCache(4 * most)  # sizes that came once and may come again
         self._empty: set[Key] = set()
+        self._written = ports.manifest.written
         self.refused = ""
 
     def __len__(self) -> int:
@@ -83,16 +91,20 @@ class EngineGraphs:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
             PlatformError: ``context-memory``.
         """
-        found = self._kept.get(key)
+        written = self._ports.in_place(given)
+        if any(tensor is not ready for tensor, ready in zip(written, map(readable, written), strict=True)):
+            return None  # a graph would write to a copy
+        which = key, tuple(tensor.data_ptr() for tensor in written)
+        found = self._kept.get(which)
         if found is not None:
-            self._kept.move_to_end(key)
+            self._kept.move_to_end(which)
             found.credit = min(found.credit + 1, _MOST_CREDIT)
             return found.run(given)
-        if self.refused or key in self._empty or not self._has_place(key):
+        if self.refused or key in self._empty or not self._has_place(which):
             return None
-        return self._recorded(given, key, stream)
+        return self._recorded(given, which, stream)
 
-    def _has_place(self, key: Key) -> bool:
+    def _has_place(self, key: _Recorded) -> bool:
         """Whether a graph for these sizes is worth recording now."""
         if key not in self._seen:
             self._seen[key] = None
@@ -107,19 +119,24 @@ class EngineGraphs:
         self._kept.popitem(last=False)
         return True
 
-    def _recorded(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...]:
-        """Run once on memory that stays, and record the same run."""
+    def _recorded(self, given: Sequence[torch.Tensor], which: _Recorded, stream: int) -> tuple[torch.Tensor, ...]:
+        """Run once on memory that stays, and record the same run.
+
+        What is written to is the caller's own, which the graph keeps alive: no other tensor can be at its address.
+        """
+        key, own = which[0], {*self._written.values()}
         # In inference mode these would be tensors that nobody may write to outside of it.
         with torch.inference_mode(False), torch.no_grad():
-            ready = [_own(*row) for row in zip(given, self._ports.on_host, strict=True)]
+            rows = enumerate(zip(given, self._ports.on_host, strict=True))
+            ready = [row[0] if index in own else _own(*row) for index, row in rows]
             context = EngineContext(self._ports, self._scratch, stream)
             context.take(self._scratch.shared(stream))
             context.tell(ready, key)
-            outputs = context.outputs()
+            outputs = context.outputs(ready)
         # TensorRT finishes what follows from new sizes in the first run; only the second can be recorded.
         # Source: TensorRT's developer guide, "CUDA Graphs".
         context.enqueue(outputs, stream)
-        results = tuple(output.clone() for output in outputs)
+        results = _results(outputs, self._written, given)
         if not any(output.numel() for output in outputs):  # nothing runs that could be recorded
             self._empty.add(key)
             return results
@@ -128,11 +145,18 @@ class EngineGraphs:
         except (RuntimeError, InternalError) as error:
             self.refused = f"they cannot be recorded ({error})"
             return results
-        fills = zip(ready, self._ports.on_host, self._ports.read, strict=True)
-        inputs = tuple(None if host or not read else tensor for tensor, host, read in fills)
-        self._kept[key] = EngineGraph(context, inputs, outputs, replay, ready)
-        del self._seen[key]
+        fills = enumerate(zip(ready, self._ports.on_host, self._ports.read, strict=True))
+        inputs = tuple(None if host or not read or index in own else tensor for index, (tensor, host, read) in fills)
+        self._kept[which] = EngineGraph(context, inputs, outputs, self._written, replay, ready)
+        del self._seen[which]
         return results
+
+
+def _results(
+    outputs: Sequence[torch.Tensor], written: Mapping[int, int], given: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """The outputs of a graph as the caller's: copies, and of those in the place of inputs these."""
+    return tuple(given[written[index]] if index in written else output.clone() for index, output in enumerate(outputs))
 
 
 def _own(given: torch.Tensor, host: bool) -> torch.Tensor:

@@ -63,6 +63,10 @@ class Ports:
         values = tuple(int(tensor) for tensor, host in zip(inputs, self.on_host, strict=True) if host)
         return tuple(tensor.shape for tensor in inputs), values
 
+    def in_place(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The inputs that a run writes to."""
+        return tuple(inputs[index] for index in self.manifest.written.values())
+
     def placed(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The inputs where the engine looks for them: numbers on the host or on its GPU.
 
@@ -76,7 +80,7 @@ class Ports:
 
     def readable(self, placed: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The inputs row-major and aligned; copied only where they are not."""
-        return [tensor if host else _readable(tensor) for tensor, host in zip(placed, self.on_host, strict=True)]
+        return [tensor if host else readable(tensor) for tensor, host in zip(placed, self.on_host, strict=True)]
 
 
 def _placed(port: EngineInput, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -93,7 +97,8 @@ def _placed(port: EngineInput, tensor: torch.Tensor, device: torch.device) -> to
     )
 
 
-def _readable(tensor: torch.Tensor) -> torch.Tensor:
+def readable(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor row-major and aligned; a copy only where it is not."""
     row_major = tensor.contiguous()
     return row_major if row_major.data_ptr() % ALIGNMENT == 0 else row_major.clone()
 

@@ -54,8 +54,16 @@ class KVCacheUpdate(Layer, inputs=3, takes=FLOATS):
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """On a copy; a place outside is an error."""
         cache, update, indices = inputs
+        return (self.write(cache.clone(), update, indices),)
+
+    def write(self, cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        """The cache itself, after it was written into.
+
+        Raises:
+            IndexError: A place is outside; nothing was written then.
+        """
         steps = indices.long()[:, None] + torch.arange(update.shape[2])
         if steps.numel() and not 0 <= int(steps.min()) <= int(steps.max()) < cache.shape[2]:
             raise IndexError(f"steps {int(steps.min())} to {int(steps.max())} are not all in the cache")
         places = steps[:, None, :, None].expand(update.shape)
-        return (cache.scatter(2, places, update),)
+        return cache.scatter_(2, places, update)

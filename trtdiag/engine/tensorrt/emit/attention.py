@@ -9,6 +9,7 @@ import torch
 from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network import DType
+from trtdiag.network.in_place import why_not_in_place
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
 from trtdiag.network.layers.elementwise import ElementWiseOperation
 from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
@@ -113,9 +114,6 @@ def kv_cache_update(step: Step, layer: KVCacheUpdate) -> Outputs:
     Both have one memory: "The cache tensor must be a network input", "The output tensor must be a network output",
     tensorrt-rtx 1.4.0.76 and 1.7.1.116.
     """
-    network, placed = step.emission.network, step.placed
-    given = placed.inputs[0] in {port.tensor for port in network.inputs}
-    left = placed.outputs[0] in {port.tensor for port in network.outputs}
-    step.require(given, "KVCacheUpdate of what is no input of the network")
-    step.require(left, "KVCacheUpdate whose result is no output of the network")
+    why = why_not_in_place(step.emission.network, step.placed)
+    step.require(why is None, f"KVCacheUpdate {why}")
     return step.place(step.definition.add_kv_cache_update(*step.tensors, step.dialect.member(layer.mode)))

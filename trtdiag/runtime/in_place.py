@@ -1,0 +1,135 @@
+"""Engines that write into the program's own inputs and buffers, where nobody can tell that from a copy."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.graph.operators import ATEN, OF_SIZES, operator_of, schema_name
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
+from trtdiag.runtime.engine_inputs import check_engine_inputs
+from trtdiag.runtime.execution import execute, run_checked, unshared
+from trtdiag.runtime.single_engine import PLAIN
+
+
+def execute_in_place(
+    inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str, kept: Sequence[int], others: Sequence[object]
+) -> list[torch.Tensor]:
+    """The outputs of an engine; some are inputs, which were written to.  With tensors that share memory none is.
+
+    Args:
+        inputs: Its inputs.
+        engine: Its bytes.
+        text: Its manifest.
+        kept: The indices of the outputs that may be in the place of inputs.
+        others: What else the program is given or holds.
+
+    Raises:
+        ShapeOutOfRangeError: As ``execute``.
+        UserError: As ``execute``.
+        ArtifactError: As ``execute``.
+    """
+    every = [*inputs, *(other for other in others if isinstance(other, torch.Tensor))]
+    if not all(type(tensor) in PLAIN for tensor in every):  # a tracer's: the op itself says what it gives
+        return EXECUTE_ENGINE(inputs, engine, text)  # type: ignore[no-any-return]
+    manifest = manifest_from_text(text)
+    places = {manifest.written[index] for index in kept}
+    written = [inputs[place] for place in sorted(places)]
+    beside = [tensor for place, tensor in enumerate(every) if place not in places]
+    if not may_be_written(written, beside):
+        return execute(inputs, engine, text)  # type: ignore[no-any-return]
+    check_engine_inputs(text, inputs)
+    outputs = run_checked(manifest, unshared(manifest, inputs, places), engine)
+    torch.autograd.graph.increment_version(written)
+    return outputs
+
+
+def written_back(own: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """The program's own tensor with its new elements, which are there already where an engine wrote them."""
+    return own if own is value else own.copy_(value)
+
+
+def write_in_place(graph: Graph) -> int:
+    """Let engines write into what the graph copies their outputs into; how many copies that ends.
+
+    Args:
+        graph: Of a program's module; it is changed.  What it reads an input or buffer for beside is its sizes, and of
+            the output nothing else is made: so nobody sees the elements too early, or memory that is not its own.
+    """
+    count = 0
+    for call in graph.find_nodes(op="call_function", target=EXECUTE_ENGINE):
+        inputs, engine, text = call.args
+        manifest = manifest_from_text(str(text))
+        copies = {output: _copy_of(call, output, inputs[place]) for output, place in manifest.written.items()}
+        kept = {output: copy for output, copy in copies.items() if copy is not None}
+        if not kept:
+            continue
+        own = {copy.args[0] for copy in kept.values()}
+        brought = [node for node in graph.nodes if node.op in ("placeholder", "get_attr")]
+        others = [node for node in brought if node not in own and node is not engine]
+        call.target = execute_in_place
+        call.args = (inputs, engine, text, sorted(kept), others)
+        for copy in kept.values():
+            copy.target = written_back
+        count += len(kept)
+    return count
+
+
+def _copy_of(call: Node, output: int, own: object) -> Node | None:
+    """The copy of an output into the input that it is made from, where that is all that the program does with both."""
+    parts = [node for node in call.users if node.target is operator.getitem and node.args[1] == output]
+    given: Any = call.args[0]
+    if len(parts) != 1 or not isinstance(own, Node) or given.count(own) != 1:
+        return None
+    readers = [node for node in parts[0].users if not _reads_sizes(node)]
+    if len(readers) != 1:
+        return None
+    (copy,) = readers
+    if copy.target is not ATEN.copy_.default or copy.args != (own, parts[0]) or copy.kwargs or copy.users:
+        return None
+    others = own.users.keys() - {call, copy}
+    return copy if all(map(_reads_sizes, others)) else None
+
+
+def _reads_sizes(node: Node) -> bool:
+    op = operator_of(node)
+    return op is not None and schema_name(op) in OF_SIZES
+
+
+def may_be_written(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    """Whether an engine may write into tensors: each is row-major, and memory that none of all the others has part of.
+
+    Args:
+        written: Those that it would write to.
+        others: What else there is.
+    """
+    if not all(map(_is_writable, written)) or any(tensor.layout is not torch.strided for tensor in others):
+        return False
+    spans = [(*_span(tensor), True) for tensor in written] + [(*_span(tensor), False) for tensor in others]
+    end = end_of_written = 0
+    for first, last, is_written in sorted(spans):
+        if first < (end if is_written else end_of_written):
+            return False
+        end = max(end, last)
+        end_of_written = max(end_of_written, last) if is_written else end_of_written
+    return True
+
+
+def _is_writable(tensor: torch.Tensor) -> bool:
+    """Whether it is row-major, and PyTorch lets a copy into it pass."""
+    if not tensor.is_contiguous() or (tensor.requires_grad and torch.is_grad_enabled()):
+        return False
+    return torch.is_inference_mode_enabled() or not tensor.is_inference()
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """The addresses from its first byte to behind its last; of no elements none."""
+    if not tensor.numel():
+        return 0, 0
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + (reach + 1) * tensor.element_size()
