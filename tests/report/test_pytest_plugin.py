@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tests.harness.odd_rows_factory import FACTORY
 from trtdiag.pytest_plugin import checker
@@ -35,6 +35,11 @@ def test_other():
 """
 
 
+class Doubles(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2
+
+
 class Asked:
     """What the plugin asks of a request."""
 
@@ -57,7 +62,7 @@ def odd_rows() -> object:
 
 
 def clean() -> object:
-    return torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),))
+    return torch.export.export(Doubles(), (torch.ones(2, 3),))
 
 
 def test_gained_findings_fail_until_they_are_accepted(tmp_path: Path) -> None:
@@ -66,7 +71,7 @@ def test_gained_findings_fail_until_they_are_accepted(tmp_path: Path) -> None:
         check(tmp_path, "--trtdiag", clean())
     check(tmp_path, "--trtdiag-update", clean())
     check(tmp_path, "--trtdiag", clean())
-    assert {each["severity"] for each in json.loads(file.read_text())["findings"]} == {"info"}
+    assert json.loads(file.read_text())["findings"] == []
     with pytest.raises(pytest.fail.Exception) as caught:
         check(tmp_path, "--trtdiag", odd_rows())
     told = str(caught.value)
