@@ -208,3 +208,53 @@ def test_times_of_layers_are_compared_where_they_were_taken() -> None:
     assert ("layers of engine 0", "not measured", "0.5 ms") in rows
     rows = comparison_view(compared(timed(None), timed(None), "old.json"))["numbers"]["rows"]
     assert not any(name.startswith("layers") for name, *_ in rows)
+
+
+class Image(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return torch.nn.functional.gelu(self.conv(image)).mean((2, 3))
+
+
+def test_two_different_programs_stand_side_by_side(three: Report) -> None:
+    other = trtdiag.analyze(export(Image(), (torch.randn(2, 3, 7, 7),)), target="11.4")
+    found = other.compare(three).comparison
+    assert found is not None
+    assert found["unlike"] == "two different programs: 0% of their ops are the same"
+    view = comparison_view(found)
+
+    assert view["summary"] == f"side by side, {found['unlike']}"
+    assert (view["changes"], view["folded"], view["symbols"]) == ([], [], None)
+    rows = {row[0]: row[1:] for row in view["numbers"]["rows"]}
+    counts = [sum(each.severity is Severity.WARNING for each in report.findings) for report in (three, other)]
+    assert rows["warnings"] == tuple(map(str, counts))
+    assert rows["engines"][1] == "1"
+    for made in (other.compare(three).to_html(), other.compare(three).to_markdown()):
+        assert "side by side, two different programs" in made
+        assert "fixed" not in made.partition("side by side")[2][:600]
+    jsonschema.validate(json.loads(other.compare(three).to_json()), json.loads(SCHEMA_PATH.read_text()))
+
+
+def test_states_of_one_program_are_compared_however_it_grows(three: Report) -> None:
+    for report in (report_of(1), report_of(4), report_of(3, before=4), report_of(3, target="8.6")):
+        found = report.compare(three).comparison
+        assert found is not None
+        assert found["unlike"] is None
+
+
+def test_another_target_has_its_findings_counted(three: Report) -> None:
+    found = report_of(3, target="8.6").compare(three).comparison
+    assert found is not None
+    assert "Another TensorRT: 11.4 then, 8.6 now" in found["notes"]
+    rows = [row[0] for row in comparison_view(found)["numbers"]["rows"]]
+    assert rows[:2] == ["warnings", "notes"]
+
+
+def test_a_report_that_was_saved_without_the_word_is_read(three: Report, tmp_path: Path) -> None:
+    body = json.loads(three.compare(three).to_json())
+    del body["comparison"]["unlike"]
+    (tmp_path / "old.json").write_text(json.dumps(body))
+    assert "0 new, 0 fixed" in read_report(tmp_path / "old.json").rendering.text("markdown")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 Body: TypeAlias = Mapping[str, Any]
 """A report in plain lists and dicts that fit the schema."""
+_FEW_OPS, _SOME_OPS = 0.25, 0.5
+"""Shares of equal ops under which two reports are of different programs: whatever, or without a common input."""
+_NUMBER = re.compile(r"(?:_\d+)+$")
 OURS = "trtdiag"
 """The compiled program among the ways to run a program."""
 
@@ -23,6 +28,7 @@ def compared(before: Body, after: Body, earlier: str) -> dict[str, Any]:
     now = {finding["fingerprint"] for finding in after["findings"]}
     return {
         "earlier": earlier,
+        "unlike": _unlike(before, after),
         "notes": list(_notes(before, after)),
         "new": [_change(each) for each in after["findings"] if each["fingerprint"] not in old],
         "fixed": [_change(each) for each in before["findings"] if each["fingerprint"] not in now],
@@ -33,6 +39,32 @@ def compared(before: Body, after: Body, earlier: str) -> dict[str, Any]:
         "symbols": list(_symbols(before, after)),
         "calls": list(_calls(before, after)),
     }
+
+
+def _unlike(before: Body, after: Body) -> str | None:
+    """Why these are two programs and not two states of one; ``None`` where they are alike."""
+    kinds, inputs = ([_ops(body) for body in (before, after)], [_inputs(body) for body in (before, after)])
+    every = kinds[0] | kinds[1]
+    share = (kinds[0] & kinds[1]).total() / every.total() if every else 1.0
+    if share < _FEW_OPS or (share < _SOME_OPS and not inputs[0] & inputs[1]):
+        labels = [body["program"]["label"] for body in (before, after)]
+        named = f" ({labels[0]} and {labels[1]})" if labels[0] != labels[1] else ""
+        return f"two different programs{named}: {share:.0%} of their ops are the same"
+    return None
+
+
+def _ops(body: Body) -> Counter[str]:
+    """How often each kind of op occurs, told by the names of nodes: ``linear_3`` is a ``linear``."""
+    split = body["partition"]
+    if split is None:
+        return Counter()
+    nodes = [node for segment in split["segments"] for node in segment["ops"]]
+    nodes += [each["node"] for each in split["left_to_pytorch"]]
+    return Counter(_NUMBER.sub("", node) for node in nodes)
+
+
+def _inputs(body: Body) -> set[tuple[str, int]]:
+    return {(each["name"], len(each["dims"])) for each in body["program"]["inputs"]}
 
 
 def sizes_text(sizes: Mapping[str, int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from trtdiag.analysis.finding import Severity
 from trtdiag.report.comparison import Body
 from trtdiag.report.page import Part, folding_table, table
 from trtdiag.report.verdict import severity_word
@@ -18,9 +19,10 @@ _SIDES = ("before", "after")
 
 def comparison_view(found: Body) -> Part:
     """The section of the page."""
-    changed = [(state, each) for state in ("new", "fixed") for each in found[state]]
-    changed += [("unchanged", each) for each in found["unchanged"] if each["severity_before"]]
-    same = [("unchanged", each) for each in found["unchanged"] if not each["severity_before"]]
+    alike = not found.get("unlike")
+    changed = [(state, each) for state in ("new", "fixed") for each in found[state] if alike]
+    changed += [("unchanged", each) for each in found["unchanged"] if each["severity_before"] and alike]
+    same = [("unchanged", each) for each in found["unchanged"] if not each["severity_before"] and alike]
     hidden = max(0, len(changed) - _MOST_CHANGES)
     notes = [one_line(note, LONG_CHARS) for note in found["notes"]]
     if hidden:
@@ -37,6 +39,7 @@ def comparison_view(found: Body) -> Part:
             [
                 (one_line(each["name"]), *(told(each[side]) for told in (_range, _profile) for side in _SIDES))
                 for each in found["symbols"]
+                if alike
             ],
             ("code",),
         ),
@@ -46,6 +49,8 @@ def comparison_view(found: Body) -> Part:
 
 def comparison_line(found: Body) -> str:
     """``2 new, 1 fixed, 5 unchanged findings; 11 engines became 2``."""
+    if found.get("unlike"):
+        return f"side by side, {found['unlike']}"
     new, fixed, same = (len(found[state]) for state in ("new", "fixed", "unchanged"))
     line = f"{new:,} new, {fixed:,} fixed, {same:,} unchanged {'finding' if new + fixed + same == 1 else 'findings'}"
     before, after = (found["engines"][side] for side in _SIDES)
@@ -78,6 +83,7 @@ def _numbers(found: Body) -> Part:
         return what, *("not planned" if each is None else f"{number(each):,}" for each in sides)
 
     rows = [
+        *_severities(found),
         row("engines", lambda engines: engines["engines"]),
         row("ops in engines", lambda engines: engines["ops_in_engines"]),
         row("ops in PyTorch", lambda engines: engines["ops"] - engines["ops_in_engines"]),
@@ -85,6 +91,17 @@ def _numbers(found: Body) -> Part:
         *_calls(found),
     ]
     return table(("", "before", "now"), rows, kinds=("", "number", "number"))
+
+
+def _severities(found: Body) -> Iterator[tuple[str, str, str]]:
+    """How many findings there are of each severity, on either side."""
+    before = [each["severity_before"] or each["severity"] for each in found["unchanged"]]
+    before += [each["severity"] for each in found["fixed"]]
+    after = [each["severity"] for state in ("new", "unchanged") for each in found[state]]
+    for severity in Severity:
+        counts = [side.count(severity.value) for side in (before, after)]
+        if any(counts):
+            yield f"{severity_word(severity)}s", f"{counts[0]:,}", f"{counts[1]:,}"
 
 
 def _built(sides: Sequence[Body]) -> Iterator[tuple[str, ...]]:
