@@ -11,7 +11,7 @@ from torch.export import Dim, export
 from torch.nn import functional as F
 
 from tests.lower.agreement import assert_lowered_agrees, keep_nothing
-from trtdiag.lower.draft import writes
+from trtdiag.graph.operators import writes
 
 Op = Callable[[Tensor], Tensor]
 

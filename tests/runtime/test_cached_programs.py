@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 import trtdiag
 from tests.models.torchvision_ops import declare_missing_ops
@@ -99,6 +101,33 @@ def test_an_engine_that_writes_more_than_its_manifest_says_is_refused() -> None:
     with pytest.raises(ArtifactError) as caught:
         torch.ops.trtdiag.execute_engine([*program.state(), *step_inputs(3)], node.engine.clone(), json.dumps(document))
     assert caught.value.reference == "other-network"
+
+
+class WrittenByView(nn.Module):
+    """Writes into its buffer by views that nothing leads back from: the write stays with PyTorch."""
+
+    def __init__(self, write: Callable[[Tensor, Tensor], Any]) -> None:
+        super().__init__()
+        self.write = write
+        self.register_buffer("state", torch.zeros(3, 3))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        before = self.state.sum()
+        self.write(self.state, x)
+        return self.state @ self.state + before, self.state.diagonal() * 2
+
+
+@pytest.mark.parametrize(
+    "write",
+    [lambda state, x: state.diagonal().copy_(x), lambda state, x: state.unfold(1, 2, 1)[:, 0].copy_(x[:, None])],
+)
+def test_a_buffer_that_a_view_writes_to_is_no_constant(write: Callable[[Tensor, Tensor], Any]) -> None:
+    model, own = WrittenByView(write), WrittenByView(write)
+    program = compiled(own, (torch.ones(3),))
+    for _ in range(3):
+        x = torch.randn(3)
+        torch.testing.assert_close(program(x), model(x), rtol=0, atol=0)
+    assert not own.state.any()  # the model that was compiled is as it was
 
 
 @pytest.mark.slow

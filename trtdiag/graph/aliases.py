@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch.fx import Graph, Node
 
-from trtdiag.graph.operators import OpOverload, given_to, operator_of, schema_name, shared_argument
+from trtdiag.graph.operators import OpOverload, given_to, operator_of, schema_name, shared_argument, writes
 from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import NodeKind, classify, kind_of_target
 
@@ -77,3 +77,12 @@ def alias_roots(graph: Graph, reader: NodeReader | None = None) -> dict[Node, No
         base = alias_base(node, reader)
         roots[node] = node if base is None else roots.get(base, base)
     return roots
+
+
+def written_nodes(graph: Graph) -> set[Node]:
+    """Nodes that share memory with something that an op of the graph still changes in place."""
+    if not any(writes(node) for node in graph.nodes):
+        return set()
+    roots = alias_roots(graph)
+    changed = {roots[given] for node in graph.nodes for given in writes(node)}
+    return {node for node, root in roots.items() if root in changed}

@@ -14,9 +14,8 @@ from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.frontend.program import Program
-from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.fake_values import fake_mode_of
-from trtdiag.graph.operators import short_name, target_name, writes
+from trtdiag.graph.operators import short_name, target_name
 from trtdiag.lower.graph_copy import GraphCopy, brought_tensors, copied
 from trtdiag.lower.lowered_facts import LoweringLimit
 from trtdiag.lower.template import Template, filled, gathered
@@ -94,15 +93,6 @@ def insert_call(
     node.meta = {key: value for key, value in like.meta.items() if key not in OF_THE_VALUE}
     node.meta["val"] = val
     return node
-
-
-def written_nodes(graph: Graph) -> set[Node]:
-    """Nodes that share memory with something that an op of the graph still changes in place."""
-    if not any(writes(node) for node in graph.nodes):
-        return set()
-    roots = alias_roots(graph)
-    changed = {roots[given] for node in graph.nodes for given in writes(node)}
-    return {node for node, root in roots.items() if root in changed}
 
 
 def insert_steps(graph: Graph, node: Node, template: Template) -> list[Any]:

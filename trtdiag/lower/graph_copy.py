@@ -23,6 +23,7 @@ from torch.fx import Graph, GraphModule, Node
 from trtdiag.errors import InternalError
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.rebuilt_program import copied_graph
+from trtdiag.graph.aliases import written_nodes
 
 
 def graph_of(program: Program, who: str, reference: str) -> ExportedProgram:
@@ -123,10 +124,14 @@ def brought_tensors(exported: ExportedProgram) -> dict[str, Any]:
 
 
 def constant_tensors(
-    inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], tensors: Mapping[str, Any]
+    inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec], tensors: Mapping[str, Any], graph: Graph
 ) -> dict[str, torch.Tensor]:
-    """The tensors that a program of this signature brings and does not change, by placeholder."""
-    changed = {spec.target for spec in outputs}
+    """The tensors that a program of this signature brings and does not change, by placeholder.
+
+    An op of the graph may change one in place, by a view of it, too.
+    """
+    written = {node.name for node in written_nodes(graph)}
+    changed = {spec.target for spec in outputs} | {spec.target for spec in inputs if spec.arg.name in written}
     constant = (spec for spec in inputs if spec.kind is not InputKind.USER_INPUT and spec.target not in changed)
     found = {name: tensors.get(name) for spec in constant if (name := getattr(spec.arg, "name", ""))}
     return {name: tensor for name, tensor in found.items() if isinstance(tensor, torch.Tensor)}

@@ -75,7 +75,9 @@ class Lowered:
 
     def held(self) -> dict[Node, torch.Tensor]:
         """The tensors that the program brings and does not change, by node; buffers that it writes are none."""
-        known = constant_tensors(self.signature.input_specs, self.signature.output_specs, self.tensors)
+        known = constant_tensors(
+            self.signature.input_specs, self.signature.output_specs, self.tensors, self.graph_module.graph
+        )
         held: dict[Node, torch.Tensor] = {}
         for node in self.graph_module.graph.nodes:
             found = attribute_of(self.graph_module, node) if node.op == "get_attr" else None

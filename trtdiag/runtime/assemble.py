@@ -24,6 +24,7 @@ from trtdiag.engine.build import Engine
 from trtdiag.errors import InternalError
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.rebuilt_program import rebuilt_program
+from trtdiag.graph.aliases import written_nodes
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.partition.facts import Partitioned
 from trtdiag.runtime.draft import CompiledDraft
@@ -160,6 +161,7 @@ class _Assembly:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The tensors that the program brings: those of its state, and constants."""
         written = {spec.target for spec in outputs if spec.kind is OutputKind.BUFFER_MUTATION}
+        in_place = {node.name for node in written_nodes(self._draft.graph)}
         state: dict[str, Any] = {}
         constants: dict[str, Any] = {}
         for spec in inputs:
@@ -168,7 +170,8 @@ class _Assembly:
             value = self._blobs.get(spec.target)
             if value is None:
                 value = self.lowered.tensors[spec.arg.name]
-                if spec.target in written:  # its calls must not change the program that it was made from
+                # Its calls must not change the program that it was made from.
+                if spec.target in written or spec.arg.name in in_place:
                     value = value.detach().clone()
             lasting = spec.kind is InputKind.PARAMETER or (spec.kind is InputKind.BUFFER and spec.persistent)
             (state if lasting else constants)[spec.target] = value

@@ -42,12 +42,11 @@ def fold_constants(draft: Draft) -> int:
 
 
 def _given(draft: Draft) -> tuple[dict[Node, Any], dict[Node, Any]]:
-    changed_here = {node for call in draft.graph.nodes for node in writes(call)}
-    tensors = constant_tensors(draft.input_specs, draft.output_specs, draft.tensors)
+    tensors = constant_tensors(draft.input_specs, draft.output_specs, draft.tensors, draft.graph)
     known = {
         node: tensors[node.name]
         for node in draft.placeholders
-        if node.name in tensors and node not in changed_here
+        if node.name in tensors
         if not isinstance(tensors[node.name], FakeTensor) and _computes(tensors[node.name].device)
     }
     return known, {node: identity(tensor) for node, tensor in known.items()}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import ATEN, operator_of, schema_name
 from trtdiag.graph.walk import NodeKind, classify
-from trtdiag.lower.draft import Draft, insert_call, written_nodes
+from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of
 

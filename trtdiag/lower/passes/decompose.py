@@ -8,9 +8,10 @@ from typing import Any
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
+from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.recurrent import longest_unrolled
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
-from trtdiag.lower.draft import Draft, insert_steps, written_nodes
+from trtdiag.lower.draft import Draft, insert_steps
 from trtdiag.lower.local_trace import Tracer
 from trtdiag.lower.template import Ref, Template, UntraceableError, filled, replaced, with_refs
 

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import named_arguments, operator_of, schema_name
-from trtdiag.lower.draft import Draft, insert_call, written_nodes
+from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.tracing_conditions import asking
 from trtdiag.symbolic import ExpressionError, Relation, compare, from_sympy, number
 from trtdiag.symbolic.expr import Expr

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import ATEN, operator_of, schema_name
-from trtdiag.lower.draft import Draft, written_nodes
+from trtdiag.lower.draft import Draft
 
 _VIEWS = (ATEN.view.default, ATEN._unsafe_view.default)
 _READS_ORDER = frozenset({"aten::as_strided", "aten::view_as_complex"})

@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 
 from trtdiag.frontend.node_origins import op_origins, origin_of
+from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.user_entries import Entries
-from trtdiag.lower.draft import written_nodes
 from trtdiag.lower.graph_copy import GraphCopy, copied
 from trtdiag.lower.lowered_facts import Lowered, LoweringLimit, PassCount
 from trtdiag.lower.precision.constants import Constants

@@ -23,7 +23,9 @@ class Constants:
     def __init__(self, lowered: Lowered, dtype: torch.dtype) -> None:
         self._dtype = dtype
         specs = lowered.signature
-        self._known = constant_tensors(specs.input_specs, specs.output_specs, lowered.tensors)
+        self._known = constant_tensors(
+            specs.input_specs, specs.output_specs, lowered.tensors, lowered.graph_module.graph
+        )
         self._cast: dict[Any, torch.Tensor] = {}
         self._largest: dict[Any, float] = {}
 
