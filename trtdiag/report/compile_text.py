@@ -165,7 +165,7 @@ def _output_words(output: OutputError) -> Iterator[str | tuple[str, str]]:
     moved = movement_words(output)
     style = "yellow" if output.unstable else "red"
     told = f"unstable: {moved}" if output.unstable else output.why or "; ".join(filter(None, ("differs", moved)))
-    name = f"{one_line(output.output)}: " if output.output else ""
+    name = f"{one_line(output.output)}{output.column}: " if output.output else ""
     yield f"    {name}max abs {output.max_abs:.2e}, max rel {output.max_rel:.2e}, "
     yield one_line(told), style
 

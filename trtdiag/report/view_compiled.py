@@ -108,7 +108,7 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]
         yield {
             "point": label if index == 0 else "",
             "sizes": sizes if index == 0 else "",
-            "output": one_line(output.output),
+            "output": one_line(f"{output.output}{output.column}"),
             **{key: f"{off:.2e}" if (off := getattr(output, key)) else "0" for key in _NUMBERS},
             "state": "unstable" if output.unstable else "agrees" if output.passed else "differs",
             "why": one_line(output.why or movement_words(output), LONG_CHARS),

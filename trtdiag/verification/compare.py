@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
 
 from trtdiag.options import Precision
+from trtdiag.verification.columns import columns_of
 from trtdiag.verification.facts import OutputError, Tolerance
 from trtdiag.wording import dtype_text
 
@@ -28,8 +30,16 @@ def tolerance_for(precision: Precision, dtypes: set[torch.dtype]) -> Tolerance:
     return FLOAT32
 
 
-def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance) -> OutputError:
-    """The difference of one output; values that are no tensors must be equal."""
+def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance, fixed: Collection[int] = ()) -> OutputError:
+    """The difference of one output; values that are no tensors must be equal.
+
+    Args:
+        name: Of the output.
+        expected: What the original gives.
+        actual: What the compiled program gives.
+        tolerance: What floats may be off by, of the magnitude of the output, or of each of its columns.
+        fixed: The dims along which it may have columns (``columns_of``).
+    """
     if not isinstance(expected, torch.Tensor) or not isinstance(actual, torch.Tensor):
         same = type(expected) is type(actual) and expected == actual
         why = "" if same else f"expected {expected!r}, got {actual!r}"
@@ -44,10 +54,17 @@ def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance) -> Outp
     if not expected.numel():
         return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, True)
     expected, actual = (one if one.layout is torch.strided else one.to_dense() for one in (expected, actual))
-    return _numbers(name, dtype, expected.detach().cpu(), actual.detach().cpu(), tolerance)
+    return _numbers(name, dtype, expected.detach().cpu(), actual.detach().cpu(), tolerance, fixed)
 
 
-def _numbers(name: str, dtype: str, expected: torch.Tensor, actual: torch.Tensor, tolerance: Tolerance) -> OutputError:
+def _numbers(
+    name: str,
+    dtype: str,
+    expected: torch.Tensor,
+    actual: torch.Tensor,
+    tolerance: Tolerance,
+    fixed: Collection[int],
+) -> OutputError:
     wide = torch.complex128 if expected.is_complex() else torch.float64
     left, right = expected.to(wide), actual.to(wide)
     strange = ~torch.isfinite(left) | ~torch.isfinite(right)
@@ -55,14 +72,21 @@ def _numbers(name: str, dtype: str, expected: torch.Tensor, actual: torch.Tensor
     agree = (left == right) | (torch.isnan(left) & torch.isnan(right))
     wrong = int((strange & ~agree).sum())
     difference = torch.where(strange, torch.zeros_like(left), left - right).abs()
-    size = float(torch.where(strange, torch.zeros_like(left), left).abs().max())
-    largest = float(difference.max())
+    magnitudes = torch.where(strange, torch.zeros_like(left), left).abs()
+    size, largest = float(magnitudes.max()), float(difference.max())
     exact = not (expected.dtype.is_floating_point or expected.is_complex())
-    allowed = 0.0 if exact else tolerance.absolute + tolerance.relative * size
+    allowed, column = 0.0 if exact else tolerance.absolute + tolerance.relative * size, ""
+    if not exact:
+        columns = columns_of(magnitudes, fixed)
+        off, most = columns.largest(difference), columns.allowed(tolerance)
+        if columns.dim is not None and bool((off > most).any()):
+            worst = int((off / most).argmax())
+            largest, allowed, size = float(off[worst]), float(most[worst]), float(columns.sizes[worst])
+            column = columns.name(worst, left.dim())
     why = f"{wrong} elements are not finite on one side only" if wrong else ""
     relative = largest / size if size else float(largest > 0)
     passed = largest <= allowed and not wrong
-    return OutputError(name, dtype, tuple(expected.shape), largest, relative, allowed, passed, why)
+    return OutputError(name, dtype, tuple(expected.shape), largest, relative, allowed, passed, why, column=column)
 
 
 def near(one: torch.Tensor, other: torch.Tensor, all_of: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:

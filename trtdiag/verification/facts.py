@@ -55,6 +55,8 @@ class OutputError:
         why: What is wrong besides numbers: shape, dtype, NaN in other places; empty where nothing is.
         moved: How far the original's own output moves when its inputs change by a unit in the last place; ``None``
             where that was not measured, which it is only where more differs than the tolerance takes.
+        column: The slice of it that is the furthest off beside what its own magnitude allows, ``[:, 4]``, where that is
+            more than the tolerance takes; then the numbers are those of the slice.
         tied: The op that chooses among equal values, where the output differs in nothing but which of them it chose;
             no difference then.
     """
@@ -69,6 +71,7 @@ class OutputError:
     why: str = ""
     moved: float | None = None
     tied: str = ""
+    column: str = ""
 
     @property
     def unstable(self) -> bool:

@@ -7,7 +7,7 @@ an input into a visible part of an output.  Two right programs that sum in anoth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 
 from trtdiag.frontend.sized_inputs import SEED
 from trtdiag.options import Precision
+from trtdiag.verification.columns import columns_of
 from trtdiag.verification.facts import OutputError, PointResult, Tolerance
 
 FACTOR = 4.0
@@ -112,16 +113,24 @@ class Movement:
     """
 
     def __init__(
-        self, outputs: Sequence[OutputError], expected: Sequence[Any], actual: Sequence[Any], tolerance: Tolerance
+        self,
+        outputs: Sequence[OutputError],
+        expected: Sequence[Any],
+        actual: Sequence[Any],
+        tolerance: Tolerance,
+        fixed: Sequence[Collection[int]] = (),
     ) -> None:
         self._outputs, self._tolerance = tuple(outputs), tolerance
         off = [index for index, output in enumerate(outputs) if not output.passed and not output.why]
         # Copies: an output may be a buffer, which the runs to come write into.
         self._expected = {index: expected[index].detach().cpu().clone() for index in off}
-        self._actual = {index: actual[index].detach().cpu().clone() for index in off if _exact(expected[index])}
-        self._unknown = {index: here != self._expected[index] for index, here in self._actual.items()}
-        self._size = {index: _distance(here, torch.tensor(0.0)) for index, here in self._expected.items()}
-        self._moved = dict.fromkeys(off, 0.0)
+        here = {index: actual[index].detach().cpu() for index in off}
+        self._exact = {index: here[index].clone() for index in off if _exact(expected[index])}
+        self._unknown = {index: found != self._expected[index] for index, found in self._exact.items()}
+        dims = fixed if len(fixed) == len(outputs) else [()] * len(outputs)
+        self._columns = {index: columns_of(_sizes(self._expected[index]), dims[index]) for index in off}
+        self._off = {index: self._columns[index].largest(_apart(self._expected[index], here[index])) for index in off}
+        self._moved = {index: torch.zeros_like(self._off[index]) for index in off}
 
     @property
     def explains(self) -> bool:
@@ -135,9 +144,10 @@ class Movement:
             if here.shape != expected.shape:
                 del self._expected[index], self._moved[index]  # how far it moves has no number then
                 continue
-            self._moved[index] = max(self._moved[index], _distance(expected, here))
-            if index in self._actual:
-                self._unknown[index] &= here != self._actual[index]
+            moved = self._columns[index].largest(_apart(expected, here))
+            self._moved[index] = torch.maximum(self._moved[index], moved)
+            if index in self._exact:
+                self._unknown[index] &= here != self._exact[index]
 
     def judged(self) -> tuple[OutputError, ...]:
         """The outputs, of which those pass now that are off by no more than the original's movement explains.
@@ -151,13 +161,22 @@ class Movement:
     def _judged(self, index: int, output: OutputError) -> OutputError:
         if index not in self._expected:
             return output
-        moved = self._moved[index]
-        if index in self._actual:
-            known = not bool(self._unknown[index].any())
-            return replace(output, moved=moved, passed=known, allowed=moved if known else output.allowed)
-        most = most_relative(self._tolerance) * self._size[index]
-        allowed = max(output.allowed, min(FACTOR * moved, most))
-        return replace(output, moved=moved, passed=output.max_abs <= allowed, allowed=allowed)
+        moved, columns = self._moved[index], self._columns[index]
+        if index in self._exact:
+            known, most = not bool(self._unknown[index].any()), float(moved.max())
+            return replace(output, moved=most, passed=known, allowed=most if known else output.allowed)
+        explained = torch.minimum(FACTOR * moved, most_relative(self._tolerance) * columns.sizes)
+        allowed = torch.maximum(columns.allowed(self._tolerance), explained)
+        off = self._off[index]
+        worst = int((off / allowed).argmax())
+        return replace(
+            output,
+            max_abs=float(off[worst]),
+            moved=float(moved[worst]),
+            passed=bool((off <= allowed).all()),
+            allowed=float(allowed[worst]),
+            column=columns.name(worst, len(output.shape)),
+        )
 
 
 def unstable_words(outputs: Sequence[OutputError], precision: Precision) -> str:
@@ -190,8 +209,13 @@ def _exact(x: torch.Tensor) -> bool:
     return not (x.dtype.is_floating_point or x.dtype.is_complex)
 
 
-def _distance(left: torch.Tensor, right: torch.Tensor) -> float:
-    """The largest difference of elements that are finite on both sides."""
+def _apart(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """How far elements are apart that are finite on both sides, else 0."""
     wide = torch.complex128 if left.is_complex() else torch.float64
     difference = (left.to(wide) - right.to(wide)).abs()
-    return float(torch.where(torch.isfinite(difference), difference, 0.0).max()) if difference.numel() else 0.0
+    return torch.where(torch.isfinite(difference), difference, 0.0)
+
+
+def _sizes(x: torch.Tensor) -> torch.Tensor:
+    """The magnitudes of its elements, 0 where they are not finite."""
+    return _apart(x, torch.zeros_like(x))

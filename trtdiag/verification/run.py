@@ -17,6 +17,7 @@ from trtdiag.graph.pytree import flattened, leaves_of, named_leaves
 from trtdiag.options import Precision
 from trtdiag.symbolic import Condition, Range
 from trtdiag.timed_steps import timed
+from trtdiag.verification.columns import fixed_dims
 from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
@@ -119,6 +120,7 @@ class Comparison:
         dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)}
         self._tolerance = self.tolerance or tolerance_for(self.precision, dtypes)
         self._sides = Sides(self.program, exported, self.compiled)
+        self._fixed = fixed_dims(exported)
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
         self._unsearched: list[Point] = []  # what differs there was too much to look into
@@ -264,7 +266,7 @@ class Comparison:
         if any(output.why for output in result.outputs):
             return result  # no number explains that
         sides = self._sides
-        movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self._tolerance)
+        movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self._tolerance, self._fixed)
         began, runs = time.perf_counter(), 0
         for inputs in nudged(flat, self.precision):
             # Fewer runs find less movement, which lets off less.
@@ -289,7 +291,8 @@ class Comparison:
         if spec != other and len(left) != len(right):
             why = f"it returns {len(right)} values, not {len(left)}"
             return (OutputError("outputs", "", (), 0.0, 0.0, 0.0, False, why),)
+        fixed = self._fixed if len(self._fixed) == len(left) else [()] * len(left)
         return tuple(
-            compare(path or "output", wanted, got, self._tolerance)
-            for (path, wanted), got in zip(left, right, strict=True)
+            compare(path or "output", wanted, got, self._tolerance, dims)
+            for (path, wanted), got, dims in zip(left, right, fixed, strict=True)
         )
