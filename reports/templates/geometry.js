@@ -68,14 +68,16 @@ function placeLevel(layout, inside) {
 }
 
 // An end keeps its relative place on its box; the control point beside it moves by as much.  An end that the layout
-// left a hair off the border comes to it: in an open box the hair would be as many times as long.
+// left a hair off the border, on either side, comes to it: in an open box the hair would be as many times as long.
 function moveCurve(points, tail, head, alongX, alongY) {
   const moved = points.map((value, at) => (at % 2 === 0 ? alongX(value) : alongY(value)));
   const last = points.length - 2;
   for (const [end, beside, box] of [[0, 2, tail], [last, last - 2, head]]) {
-    const along = (share) => Math.min(0.5, Math.max(-0.5, share));
-    const x = box.x + along((points[end] - box.was.x) / box.was.width) * box.width;
-    const y = box.y + along((points[end + 1] - box.was.y) / box.was.height) * box.height;
+    const shares = [(points[end] - box.was.x) / box.was.width, (points[end + 1] - box.was.y) / box.was.height];
+    const border = Math.abs(shares[0]) > Math.abs(shares[1]) ? 0 : 1;
+    const along = (axis) => (axis === border ? Math.sign(shares[axis]) * 0.5 : Math.min(0.5, Math.max(-0.5, shares[axis])));
+    const x = box.x + along(0) * box.width;
+    const y = box.y + along(1) * box.height;
     moved[beside] += x - moved[end];
     moved[beside + 1] += y - moved[end + 1];
     moved[end] = x;

@@ -1,23 +1,23 @@
 // The graph's data as the explorer asks for it.
 
-// Numbers are kept as steps from the one before.
-function fromSteps(steps) {
-  let sum = 0;
-  return steps.map((step) => { sum += step; return sum; });
-}
-
 function readGraph(raw) {
   const { texts } = raw;
-  const nodes = { ...raw.nodes, name: fromSteps(raw.nodes.name) };
+  const { nodes } = raw;
+  const names = unpackNames(raw);
   const text = (column, at) => texts[nodes[column][at]];
-  const count = nodes.name.length;
+  const count = names.length;
   const readers = Array.from({ length: count }, () => []);
-  const reads = nodes.reads.map((steps, at) => steps.map((step) => at - step));
+  const reads = unpackReads(nodes.reads);
+  const layouts = raw.layouts.map((layout) => unpackLayout(raw, layout));
   reads.forEach((sources, at) => sources.forEach((source) => readers[source].push(at)));
 
   const marks = new Map(raw.marks.map(([node, ...findings]) => [node, findings]));
   const findings = raw.findings.map(([id, severity, word, message]) => ({ id, severity, word, message }));
   const layered = new Map(raw.layered.map(([node, ...layers]) => [node, layers]));
+  const stacks = raw.stacks.map((stack) => stack.map((frame) => {
+    const [file, line, fn, code, mine] = raw.frames[frame];
+    return { file: texts[file], line, fn: texts[fn], code: texts[code], mine: Boolean(mine) };
+  }));
   const views = new Map(raw.views);
   const read = new Map();  // views are read when they are first shown
   let index = null;
@@ -26,19 +26,30 @@ function readGraph(raw) {
     findings, readers, reads, count,
     views: [...views.keys()],
     use: (view) => {
-      if (!read.has(view)) read.set(view, readView(views.get(view), raw, count));
+      if (!read.has(view)) read.set(view, readView(views.get(view), raw, layouts, count));
       Object.assign(graph, { view, ...read.get(view) });
     },
     node: (at) => ({
-      name: text("name", at), op: text("op", at), role: raw.roles[nodes.role[at]], shape: text("shape", at),
+      name: names[at], op: text("op", at), role: raw.roles[nodes.role[at]], shape: text("shape", at),
       ranges: text("ranges", at), runs: nodes.runs ? text("runs", at) : "", module: text("module", at), type: text("type", at), findings: marks.get(at) ?? [],
-      stack: raw.stacks[nodes.stack[at]].map((frame) => {
-        const [file, line, fn, code, mine] = raw.frames[frame];
-        return { file: texts[file], line, fn: texts[fn], code: texts[code], mine: Boolean(mine) };
-      }),
+      args: nodes.args ? raw.args[nodes.args[at]].map(([name, value, given]) => ({ name: texts[name], value: texts[value], given })) : [],
     }),
-    name: (at) => text("name", at),
-    nodeNamed: (name) => nodes.name.findIndex((at) => texts[at] === name),
+    stack: (at) => stacks[nodes.stack[at]],
+    shape: (at) => text("shape", at),
+    module: (at) => text("module", at),
+    dtype: (at) => text("dtype", at),
+    bytes: (at) => { const told = raw.bytes?.[nodes.bytes[at]]; return told?.[0] ? told : undefined; },
+    step: (at) => (nodes.step && nodes.step[at] >= 0 ? nodes.step[at] : undefined),
+    steps: (raw.steps ?? []).map((at) => texts[at]),
+    times: new Map(raw.times),
+    errors: new Map(raw.errors),
+    sources: (raw.sources ?? []).map(([file, stretches]) => ({ file: texts[file], stretches })),
+    // Reports of before these choices do not have what they are made of.
+    lacks: (choice) => (raw.lacks ? raw.lacks[choice] ?? "" : choice === "runs" && nodes.side ? "" : "not in this report"),
+    index: () => (index ??= Array.from({ length: count }, (_, at) => (
+      [`${names[at]} ${text("op", at)} ${text("module", at)} ${text("shape", at)}`, text("op", at), names[at]].map((each) => each.toLowerCase())))),
+    name: (at) => names[at],
+    nodeNamed: (name) => names.indexOf(name),
     side: (at) => (nodes.side ? raw.sides[nodes.side[at]] : ""),
     layersOf: (at) => layered.get(at) ?? [],
     layer: (at) => { const [place, name, rest] = raw.layers[at].map((each) => texts[each]); return { place, name, rest }; },
@@ -61,37 +72,20 @@ function readGraph(raw) {
       nodes: [...marks].filter(([, found]) => found.includes(finding)).map(([node]) => node),
       group: graph.groups.findLastIndex((group) => group.findings.includes(finding)),
     }),
-    search: (words, most) => {
-      index ??= Array.from({ length: count }, (_, at) => (
-        `${text("name", at)} ${text("op", at)} ${text("module", at)} ${text("shape", at)}`.toLowerCase()));
-      const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-      const found = { groups: [], nodes: [], more: false };
-      if (wanted.length === 0) return found;
-      const { groups } = graph;
-      for (let at = 1; at < groups.length && found.groups.length < 5; at++) {
-        const words = `${groups[at].label} ${groups[at].path} ${groups[at].type}`.toLowerCase();
-        if (wanted.every((word) => words.includes(word))) found.groups.push(at);
-      }
-      for (let at = 0; at < count; at++) {
-        if (!wanted.every((word) => index[at].includes(word))) continue;
-        if (found.nodes.length === most) { found.more = true; break; }
-        found.nodes.push(at);
-      }
-      return found;
-    },
   };
   graph.use(graph.views[0]);
   return graph;
 }
 
 // One way to group the nodes.
-function readView(rows, raw, count) {
+function readView(rows, raw, layouts, count) {
   const { texts } = raw;
   const side = (at) => (raw.nodes.side ? raw.sides[raw.nodes.side[at]] : "");
-  const groups = rows.map(([label, path, type, ops, layout, boxes, labels, subs, chips, undrawn, findings]) => ({
-    label: texts[label], path: texts[path], type: texts[type], ops, layout: raw.layouts[layout], undrawn: fromSteps(undrawn), findings,
-    boxes: fromSteps(boxes).map((item, at) => ({
-      node: item >= 0 ? item : null, group: item < 0 ? -1 - item : null, label: texts[labels[at]], sub: texts[subs[at]], chips: [],
+  const boxes = unpackBoxes(raw, rows);
+  const groups = rows.map(([label, path, type, ops, layout, , labels, subs, chips, undrawn, findings], group) => ({
+    label: texts[label], path: texts[path], type: texts[type], ops, layout: layouts[layout], undrawn: fromSteps(undrawn), findings,
+    boxes: boxes[group].map((box, at) => ({
+      ...box, label: texts[labels[at]], sub: texts[subs[at]], chips: [],
     })),
     chips, parent: null, runs: { engine: 0, torch: 0, gone: 0 },
   }));

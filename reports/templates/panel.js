@@ -1,35 +1,31 @@
-// The panel beside the graph.  Everything goes in as text nodes: a name is never read as markup.
+// The panel beside the graph: all that is known of what is chosen.
 
 const MOST_LINKS = 24;
 const MOST_LAYERS = 40;
 const SIDES = { engine: "engines", torch: "PyTorch", gone: "nowhere (gone in lowering)" };
 
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "onclick") element.addEventListener("click", value); else element.setAttribute(name, value);
-  }
-  element.append(...children.filter((child) => child !== null));
-  return element;
-}
-
 function fill(panel, ...parts) {
   panel.replaceChildren(...parts.filter((part) => part !== null));
 }
 
-function showNode(panel, graph, at, reveal) {
+function showNode(panel, graph, at, reveal, line) {
   const node = graph.node(at);
   const rows = make("dl");
   const row = (name, ...content) => { if (content[0]) rows.append(make("dt", {}, name), make("dd", {}, ...content)); };
   row("op", make("code", {}, node.op));
+  row("arguments", argumentList(node.args));
   row("value", node.shape && make("code", {}, node.shape));
   row("ranges", node.ranges && make("code", {}, node.ranges));
   row("runs in", node.runs);
+  row("computes in", node.args && graph.role(at) === "op" && !graph.lacks("precision") && graph.dtype(at));
+  row("memory of its output", graph.bytes(at)?.[1]);
+  row("time", graph.times.has(at) && ms(graph.times.get(at)));
+  row("difference from PyTorch", graph.errors.has(at) && graph.errors.get(at).toExponential(2));
   row("module", node.module && moduleLink(graph, node, reveal, graph.home[at]));
   row("reads", nodeLinks(graph, graph.reads[at], reveal));
   row("read by", nodeLinks(graph, graph.readers[at], reveal));
   row("layers", layerList(graph, graph.layersOf(at)));
-  fill(panel, make("h3", {}, make("code", {}, node.name)), findingLinks(graph, node.findings), rows, ...stackView(node.stack));
+  fill(panel, make("h3", {}, make("code", {}, node.name)), findingLinks(graph, node.findings), rows, ...stackView(graph.stack(at), line));
 }
 
 function showGroup(panel, graph, at, isOpen, reveal, toggle) {
@@ -54,17 +50,35 @@ function showGroup(panel, graph, at, isOpen, reveal, toggle) {
   fill(panel, ...parts);
 }
 
+// Arguments that the call leaves at their defaults are paler.
+function argumentList(args) {
+  if (args.length === 0) return null;
+  const list = make("ul", { class: "plain" });
+  for (const { name, value, given } of args) {
+    list.append(make("li", given ? {} : { class: "foreign", title: "the default" }, make("code", {}, `${name} = ${value}`), given ? "" : " (default)"));
+  }
+  return list;
+}
+
+// What comes from one line of source.
+function showLineNodes(panel, graph, key, nodes, reveal) {
+  const drawn = nodes.filter((node) => ["op", "input", "output"].includes(graph.role(node)));
+  const others = nodes.filter((node) => !drawn.includes(node));
+  const folded = others.length === 0 ? null
+    : make("details", {}, make("summary", {}, `Not drawn: ${others.length}`), nodeLinks(graph, others, reveal, 200));
+  fill(panel, make("h3", {}, make("code", {}, lastPart(key))),
+    make("p", {}, `${nodes.length} ${nodes.length === 1 ? "node comes" : "nodes come"} from this line.`), nodeLinks(graph, drawn, reveal, 200), folded);
+}
+
 function moduleLink(graph, node, reveal, home) {
-  const link = make("button", { type: "button", class: "link", onclick: () => reveal({ group: home }) }, node.module);
-  return make("span", {}, link, node.type ? ` ${node.type}` : "");
+  return make("span", {}, linkTo(node.module, () => reveal({ group: home })), node.type ? ` ${node.type}` : "");
 }
 
 function nodeLinks(graph, nodes, reveal, most = MOST_LINKS) {
   if (nodes.length === 0) return null;
   const list = make("ul");
   for (const node of nodes.slice(0, most)) {
-    const link = make("button", { type: "button", class: "link", onclick: () => reveal({ node }) }, graph.name(node));
-    list.append(make("li", {}, link, graph.role(node) === "weight" ? " (weight)" : ""));
+    list.append(make("li", {}, linkTo(graph.name(node), () => reveal({ node })), graph.role(node) === "weight" ? " (weight)" : ""));
   }
   if (nodes.length > most) list.append(make("li", {}, `and ${nodes.length - most} more`));
   return list;
@@ -95,17 +109,20 @@ function findingLinks(graph, found) {
 }
 
 // The user's frames first, innermost on top; those of libraries are folded.
-function stackView(stack) {
+function stackView(stack, line) {
   const frames = [...stack].reverse();
-  const line = (frame) => make("div", frame.mine ? {} : { class: "foreign" },
-    make("code", {}, `${frame.file}:${frame.line}`), frame.fn ? ` in ${frame.fn}` : "",
+  const place = (frame) => {
+    const key = lineKey(frame.file, frame.line);
+    return line.has(key) ? linkTo(key, () => line.show(key)) : make("code", {}, key);
+  };
+  const told = (frame) => make("div", frame.mine ? {} : { class: "foreign" }, place(frame), frame.fn ? ` in ${frame.fn}` : "",
     frame.code ? make("pre", {}, make("code", {}, frame.code)) : "");
   const mine = frames.filter((frame) => frame.mine);
   const foreign = frames.filter((frame) => !frame.mine);
   const parts = [];
-  if (mine.length > 0) parts.push(make("h4", {}, "Source"), ...mine.map(line));
+  if (mine.length > 0) parts.push(make("h4", {}, "Source"), ...mine.map(told));
   if (foreign.length > 0) {
-    const folded = make("details", {}, make("summary", {}, `Frames in libraries: ${foreign.length}`), ...foreign.map(line));
+    const folded = make("details", {}, make("summary", {}, `Frames in libraries: ${foreign.length}`), ...foreign.map(told));
     if (mine.length === 0) folded.open = true;
     parts.push(folded);
   }

@@ -110,7 +110,7 @@ def test_engines_come_first_and_modules_on_demand(html: str) -> None:
         page.locator(".explorer .box.engine").first.click()
         assert "\u2212 engine 0" in page.evaluate(labels)
         assert "runs inengines: " in panel(page)
-        page.select_option(".explorer select", "module")
+        page.get_by_label("Group by").select_option("module")
         assert not [label for label in page.evaluate(labels) if "engine" in label]
         # One of its blocks holds the scan: it runs on both sides.
         assert page.locator(".explorer .box rect.share.torch").count() == 1
@@ -170,15 +170,19 @@ def test_the_keyboard_is_enough(html: str) -> None:
         assert page.locator('.explorer .box[aria-expanded="true"]').count() == 0
         page.get_by_label("Group by").focus()
         page.keyboard.press("ArrowDown")
-        assert page.locator(".explorer select").input_value() == "module"
+        assert page.get_by_label("Group by").input_value() == "module"
         assert seen.console == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_nothing_stands_in_the_way_of_anyone(html: str, scheme: str, width: int) -> None:
     with page_of(html, "#node=cummax", color_scheme=scheme, viewport={"width": width, "height": 900}) as (page, _):
         page.get_by_role("searchbox").fill("relu")
+        page.get_by_label("Colour by").select_option("memory")
+        source = page.get_by_role("button", name="Source")
+        if source.get_attribute("aria-pressed") == "false":  # on wide screens it is open
+            source.click()
         page.evaluate(AXE.read_text(encoding="utf-8"))
         found = page.evaluate("async () => (await axe.run(document, { resultTypes: ['violations'] })).violations")
         told = [(each["impact"], each["id"], each["nodes"][0]["html"]) for each in found]

@@ -6,13 +6,10 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import io
 import json
 import os
 import random
-import re
 import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -22,6 +19,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from tests.harness.packed_pages import report_in
 from tests.mutations import changed, damaged
 from tests.random_cases import cases
 from trtdiag.analysis.registry import rules
@@ -70,10 +68,7 @@ def reports() -> tuple[Any, ...]:
     """The JSON reports in the pages of the examples, with their pages: findings and guards, engines and layers."""
     found = []
     for page in sorted((ROOT / "examples" / "reports").glob("*.html")):
-        text = page.read_text(encoding="utf-8")
-        packed = re.search(r'id="machine-json"[^>]*>([^<]*)<', text)
-        assert packed is not None
-        found.append(json.loads(gzip.decompress(base64.b64decode(packed[1]))))
+        found.append(report_in(page.read_text(encoding="utf-8")))
     return tuple(found)
 
 

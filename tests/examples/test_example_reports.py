@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
-import re
 from pathlib import Path
 
 import pytest
+
+from tests.harness.packed_pages import report_in
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "examples" / "reports"
@@ -19,9 +17,7 @@ MOST_BYTES = 150 * 1024
 def test_a_report_is_small_and_holds_what_it_shows(name: str) -> None:
     page = (FOLDER / name).read_text(encoding="utf-8")
     assert len(page.encode()) < MOST_BYTES
-    packed = re.search(r'id="machine-json" data-encoding="gzip-base64">([^<]+)<', page)
-    assert packed is not None
-    findings = json.loads(gzip.decompress(base64.b64decode(packed[1])))["findings"]
+    findings = report_in(page)["findings"]
     assert findings
     assert all(page.count(f'id="{found["id"]}"') == 1 for found in findings)
     files = {place["source"]["file"] for found in findings for place in found["places"] if place["source"] is not None}

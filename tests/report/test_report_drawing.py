@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 import torch
 from sample_analysis import analysis, exported_net, finding, graph_analysis
 
+from tests.harness.graph_data import names_of
 from trtdiag.analysis.finding import Place, Severity
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.source import Frame, Stack
@@ -146,7 +146,7 @@ def test_real_program_is_drawn_by_module() -> None:
     assert [box["classes"] for box in view["picture"]["boxes"]][:3] == ["box input", "box op", "box group"]
     assert "Not drawn, listed with their modules: 3 shape computations, 38 weights." in view["summary"]
     data = data_of(view)
-    names = [data["texts"][at] for at in accumulate(data["nodes"]["name"])]
+    names = names_of(data)
     assert [name for name in names if name == "output"] == ["output"]
     assert len(names) == len(exported.graph.nodes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import re
@@ -25,13 +24,14 @@ from sample_analysis import (
 )
 
 import trtdiag
+from tests.harness.packed_pages import unpacked as unpack
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.dims.facts import DimRow, UnparsedGuard, Verdict
 from trtdiag.frontend.program import ExportFailure, OpOrigin
 from trtdiag.graph.source import Frame, Stack
-from trtdiag.report.html import script_safe
+from trtdiag.report.html import packed, script_safe
 from trtdiag.report.report import Report
 from trtdiag.report.view_findings import finding_views, fix_view
 from trtdiag.symbolic.ranges import Range
@@ -198,8 +198,7 @@ def script_of(page: Page) -> str:
 
 
 def unpacked(page: Page) -> list[str]:
-    packed = [text for text in page.scripts if text.startswith("H4sI")]
-    return [gzip.decompress(base64.b64decode(text)).decode() for text in packed]
+    return [unpack(text) for text in page.scripts if text.startswith(packed("")[:5])]
 
 
 def test_json_report_is_in_the_page(graph_page: Page) -> None:

@@ -76,7 +76,7 @@ def test_the_strip_has_every_step_in_order(three: Report) -> None:
     html = section(three)
     strip = html[html.index('<figure class="strip">') :]
     strip = strip[: strip.index("</figure>")]
-    labels = re.findall(r'<g class="box (\w+)"><title>([^:<]+)', strip)
+    labels = re.findall(r'<a class="box (\w+)" href="#step=\d+">.*?<text [^>]*>([^:<]+)', strip)
     facts = three.analysis.partition
     assert facts is not None
     assert labels == [

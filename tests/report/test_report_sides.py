@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from itertools import accumulate
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
+from tests.harness.graph_data import boxes_of, names_of
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.network.network import Origin
@@ -113,9 +113,7 @@ def test_both_hierarchies_hold_every_drawn_node_once(scanned: Report, nodes: tup
     data = json.loads(graph_view(scanned.analysis, "builtin")["payload"])
     drawn = sorted(at for at, node in enumerate(nodes) if node.role.drawn)
     for name, groups in data["views"]:
-        items = [item for group in groups for item in accumulate(group[5])]
-        assert sorted(item for item in items if item >= 0) == drawn, name
-        assert sorted(-1 - item for item in items if item < 0) == list(range(1, len(groups))), name
+        assert boxes_of(groups) == (drawn, len(groups) - 1), name
     assert [name for name, _ in data["views"]] == ["partition", "module"]
 
 
@@ -159,8 +157,7 @@ def test_a_compiled_program_is_drawn_with_its_layers() -> None:
         ["engine 0, layer 0", "one", "kind, 1 op"]
     ]
     ((node, *layers),) = data["layered"]
-    names = [data["texts"][at] for at in accumulate(data["nodes"]["name"])]
-    assert (names[node], layers) == ("relu", [0])
+    assert (names_of(data)[node], layers) == ("relu", [0])
 
 
 def test_ops_that_write_in_place_run_where_their_functional_forms_do() -> None:

@@ -68,6 +68,11 @@ class Frame:
         return _package(self.file)
 
     @property
+    def is_plumbing(self) -> bool:
+        """Whether it is a line of torch, Python or this package: of none that a model is written in."""
+        return self.package in _PLUMBING
+
+    @property
     def short(self) -> str:
         """``transformers/modeling_utils.py:88`` for a line of an installed package, else the whole place."""
         parts = PurePath(self.file.replace("\\", "/")).parts
@@ -92,7 +97,7 @@ class Stack:
     @property
     def library(self) -> Frame | None:
         """The innermost frame in an installed package that is neither torch nor this one: a model library's line."""
-        return next((f for f in reversed(self.frames) if f.package not in (None, *_PLUMBING)), None)
+        return next((f for f in reversed(self.frames) if f.package is not None and not f.is_plumbing), None)
 
     @property
     def best(self) -> Frame | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import re
 from functools import lru_cache
 
@@ -19,7 +20,25 @@ _AROUND = re.compile(r"\s*([{};,])\s*")
 _REMARK = re.compile(r"  // [^`\"']*$")
 _STYLES = ("report.css", "graph.css")
 _START = ("start.js",)
-_SCRIPTS = ("report.js", "geometry.js", "graph_data.js", "panel.js", "explorer.js")
+_EXPLORER_STYLE = ("explorer.css",)
+_SCRIPTS = (
+    "report.js",
+    "elements.js",
+    "strip.js",
+    "geometry.js",
+    "unpacking.js",
+    "graph_data.js",
+    "camera.js",
+    "edge_shapes.js",
+    "colouring.js",
+    "boxes.js",
+    "search.js",
+    "source_pane.js",
+    "panel.js",
+    "full_screen.js",
+    "address.js",
+    "explorer.js",
+)
 
 
 def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
@@ -30,7 +49,9 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         machine_json: The JSON report, put into the page for download.
         machine_sarif: The same for SARIF.
     """
-    style, start, script = _asset(_STYLES), _asset(_START), _asset(_SCRIPTS)
+    style, start = _asset(_STYLES), _asset(_START)
+    # Nothing but the script draws what the explorer's style is for: it is packed with it.
+    script = f"const EXPLORER_STYLE = {json.dumps(_asset(_EXPLORER_STYLE))};\n{_asset(_SCRIPTS)}"
     # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
     policy = (
         f"default-src 'none'; script-src '{_hash(start)}' '{_hash(script)}'; style-src '{_hash(style)}'; "
@@ -57,21 +78,22 @@ def script_safe(json_text: str) -> Markup:
     return Markup(json_text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
 
 
-def packed(text: str) -> str:
-    """The text as base64 of gzip, the same bytes for the same text."""
-    return base64.b64encode(gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)).decode("ascii")
+def packed(text: str) -> Markup:
+    """The text as base 85 of gzip, the same bytes for the same text; no ``<`` is among its digits."""
+    digits = base64.b85encode(gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)).decode("ascii")
+    return Markup(digits.replace("<", ","))
 
 
 def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=4)
 def _asset(names: tuple[str, ...]) -> str:
     """The files as one, without indentation and comments: a third of their size."""
     lines = (line.strip() for name in names for line in (templates_path() / name).read_text("utf-8").split("\n"))
     text = "\n".join(_REMARK.sub("", line) for line in lines if line and not line.startswith("//"))
-    return _tight(text) if names == _STYLES else text
+    return _tight(text) if names[0].endswith(".css") else text
 
 
 def _tight(style: str) -> str:

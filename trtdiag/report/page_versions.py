@@ -17,6 +17,7 @@ def second_version(view: Part) -> Part:
         "stages": {"label": stages_label(stages), "rows": stages},
         "dims": _dims(view["dims"]),
         "findings": [_finding(each) for each in view["findings"]],
+        "strip": _strip(view["strip"]),
     }
 
 
@@ -32,3 +33,7 @@ def _fix(view: Part | None) -> Part | None:
 def _dims(view: Part) -> Part:
     rows = {key: [{**row, **_NO_SIZES} for row in view[key]] for key in ("rows", "static")}
     return {**view, **rows, "more": "", "declare": "", "ranges": None}
+
+
+def _strip(view: Part | None) -> Part | None:
+    return None if view is None else {**view, "pieces": [{**piece, "step": ""} for piece in view["pieces"]]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePath
 
@@ -28,6 +29,14 @@ def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> Part | None
 
 
 _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)")
+
+
+def shown_lines(file: str, recorded: Mapping[int, str], wanted: Iterable[int]) -> dict[int, str]:
+    """The wanted lines of a file by number, as it indents them; where it is not what was recorded, those alone."""
+    text = _file_lines(file)
+    if not all(0 < line <= len(text) and text[line - 1].strip() == code.strip() for line, code in recorded.items()):
+        return {line: _cut(code.strip()) for line, code in recorded.items()}
+    return {line: _cut(text[line - 1].rstrip()) for line in wanted if 0 < line <= len(text)}
 
 
 def place(frame: Frame) -> str:

@@ -17,18 +17,18 @@ MOST_PIECES = 200
 
 def strip_view(facts: PartitionFacts) -> Part | None:
     """The bar; ``None`` where there is nothing to run."""
-    whole = [(name, ops) for name, ops in steps_of(facts) if ops]
+    whole = [(step, name, ops) for step, (name, ops) in enumerate(steps_of(facts)) if ops]
     if not whole:
         return None
     drawn = whole[:MOST_PIECES]
     free = _WIDTH - _LEAST * len(drawn)
-    every = sum(len(ops) for _, ops in drawn)
+    every = sum(len(ops) for *_, ops in drawn)
     pieces, x = [], 0.0
-    for name, ops in drawn:
+    for step, name, ops in drawn:
         width = _LEAST + free * len(ops) / every
-        pieces.append(_piece(name, ops, x, width))
+        pieces.append(_piece(name, ops, x, width) | {"step": str(step)})
         x += width
-    alone = [ops for name, ops in whole if name == PYTORCH]
+    alone = [ops for _, name, ops in whole if name == PYTORCH]
     badges = [amount(len(whole) - len(alone), "engine")]
     if alone:
         calls = amount(sum(map(len, alone)), "op")

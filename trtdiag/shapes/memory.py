@@ -33,7 +33,7 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
     if program.exported is not None:
         weights = {storage_key(tensor): storage_bytes(tensor) for tensor in held_tensors(program.exported)}
         roles = placeholders(program.exported)
-        inputs = [_bytes(shapes, name) for name, held in roles.items() if held.kind is InputKind.USER_INPUT]
+        inputs = [output_bytes(shapes, name) for name, held in roles.items() if held.kind is InputKind.USER_INPUT]
     liveness = _Liveness(shapes)
     peak = liveness.peak(checked.graph_module, "")
     input_bytes = _sum(inputs)
@@ -50,7 +50,7 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
     )
 
 
-def _bytes(shapes: ShapeFacts, name: str) -> int | None:
+def output_bytes(shapes: ShapeFacts, name: str) -> int | None:
     """Return the bytes of all tensors of a node at the maximum, ``None`` where one has no maximum."""
     sizes = ((tensor.volume.range.max, tensor.element_bytes) for tensor in shapes.tensors.get(name, ()))
     return _sum([None if most is None else most * element_bytes for most, element_bytes in sizes])
@@ -101,7 +101,7 @@ class _Liveness:
     def _own_bytes(self, node: Node, bases: Mapping[Node, Node], prefix: str) -> int | None:
         if bases[node] is not node or classify(node) in (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE, NodeKind.OUTPUT):
             return 0
-        size = _bytes(self.shapes, prefix + node.name)
+        size = output_bytes(self.shapes, prefix + node.name)
         if size and classify(node) is not NodeKind.HIGHER_ORDER:
             self.allocated[prefix + node.name] = size
         return size

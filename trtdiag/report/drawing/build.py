@@ -12,6 +12,7 @@ from trtdiag.report.drawing.graph_model import hierarchy, hierarchy_by_step
 from trtdiag.report.drawing.layout import lay_out
 from trtdiag.report.drawing.levels import levels
 from trtdiag.report.drawing.marks import marks
+from trtdiag.report.drawing.measures import measures
 from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
 from trtdiag.report.drawing.payload import DrawnView, payload
 from trtdiag.report.drawing.sides import Side, Sides, sides
@@ -54,7 +55,14 @@ def graph_view(analysis: Analysis, layout: str = "auto") -> Part | None:
     return {
         "summary": _summary(nodes, where, len(drawn[-1]) - 1),
         "picture": picture(overview.levels[0], overview.layouts[0], nodes, overview.marks, where),
-        "payload": payload(nodes, views, where, engine_layers(analysis.compilation, nodes), analysis.findings),
+        "payload": payload(
+            nodes,
+            views,
+            where,
+            engine_layers(analysis.compilation, nodes),
+            analysis.findings,
+            measures(analysis, nodes, where),
+        ),
         "layout_note": laid_out.note,
     }
 

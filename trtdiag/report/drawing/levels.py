@@ -11,6 +11,7 @@ from unicodedata import east_asian_width
 from trtdiag.report.drawing.graph_model import Group, Item, all_groups
 from trtdiag.report.drawing.layout_types import LevelGraph
 from trtdiag.report.drawing.nodes import DrawnNode, Role
+from trtdiag.report.drawing.op_arguments import short_arguments
 from trtdiag.wording import amount, one_line
 
 MOST_ARROWS = 6
@@ -119,7 +120,9 @@ class _Levels:
         # An op of a dissolved module keeps its module's own name beside it.
         if node.role is Role.OP and node.origin.module_path not in modules:
             label = f"{label} {node.origin.module_path.rpartition('.')[2]}"
-        return Box(None, item, _short(label), _short(node.shape), chips)
+        return Box(
+            None, item, _short(label), _short(short_arguments(node.shape, node.arguments, _LONGEST_LABEL)), chips
+        )
 
 
 def _short(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from torch.fx import GraphModule, Node
@@ -13,6 +13,7 @@ from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import leaves
 from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk
+from trtdiag.report.drawing.op_arguments import OpArgument, op_arguments
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.wording import one_line
 
@@ -61,6 +62,7 @@ class DrawnNode:
         ranges: ``batch 1..8, seq 2..256``.
         origin: The innermost module, and the Python stack of the call.
         reads: Positions of the nodes whose values it reads, seen through what only hands them on.
+        arguments: What it is called with besides tensors.
     """
 
     name: str
@@ -71,6 +73,7 @@ class DrawnNode:
     ranges: str
     origin: OpOrigin
     reads: tuple[int, ...]
+    arguments: tuple[OpArgument, ...] = ()
 
 
 def drawn_nodes(analysis: Analysis, graph_module: GraphModule) -> tuple[DrawnNode, ...]:
@@ -85,7 +88,11 @@ def drawn_nodes(analysis: Analysis, graph_module: GraphModule) -> tuple[DrawnNod
         if at.kind in _TRANSPARENT:
             wiring.see_through(at.node)
     words = ShapeWords(analysis)
-    return tuple(_drawn(at, analysis.program.origins, user_inputs, words, wiring) for at in located)
+    drawn = (_drawn(at, analysis.program.origins, user_inputs, words, wiring) for at in located)
+    return tuple(
+        replace(node, arguments=op_arguments(at.node, words)) if node.role is Role.OP else node
+        for at, node in zip(located, drawn, strict=True)
+    )
 
 
 def _drawn(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trtdiag.analysis.finding import Finding
 from trtdiag.graph.source import Frame, Stack
+from trtdiag.report.drawing import packing
 from trtdiag.report.drawing.engine_layers import EngineLayers
 from trtdiag.report.drawing.layout_types import Layout, LevelGraph
 from trtdiag.report.drawing.levels import Level
 from trtdiag.report.drawing.marks import Marks
+from trtdiag.report.drawing.measures import Measures
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.sides import Side, Sides
+from trtdiag.report.drawing.source_lines import source_lines
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.verdict import severity_word
-from trtdiag.wording import LONG_CHARS, one_line
+from trtdiag.wording import LONG_CHARS, bytes_text, one_line
 
+FORM = 2
+"""Of the data; those of a saved page of version 1 name none."""
 _ROLES = tuple(Role)
 _SIDES = tuple(Side)
 
@@ -38,6 +43,11 @@ class _Stacks:
         self._number = _numbers()
         self.frames = _numbers()
         self.listed: list[Json] = []
+
+    @property
+    def known(self) -> Iterable[Stack]:
+        """Every stack once."""
+        return self._number
 
     def add(self, stack: Stack) -> int:
         known = self._by_identity.get(id(stack))  # parsing interns stacks; hashing one walks all its frames
@@ -68,6 +78,7 @@ def payload(
     sides: Sides | None,
     layers: EngineLayers,
     findings: Sequence[Finding],
+    measured: Measures,
 ) -> str:
     """The data as JSON text.  Cost: linear.
 
@@ -77,11 +88,15 @@ def payload(
         sides: Where they run; ``None`` where that was not worked out.
         layers: Those of built engines.
         findings: What marks are positions in.
+        measured: What nodes can be coloured by.
     """
     texts = _numbers()
     stacks = _Stacks(texts)
+    arguments = _numbers()
+    sizes = _numbers()
+    named, names = packing.names(nodes)
     columns: dict[str, Json] = {
-        "name": _steps([texts[node.name] for node in nodes]),
+        "name": named,
         "op": [texts[node.op] for node in nodes],
         "role": [_ROLES.index(node.role) for node in nodes],
         "shape": [texts[node.shape] for node in nodes],
@@ -89,11 +104,15 @@ def payload(
         "module": [texts[node.origin.module_path] for node in nodes],
         "type": [texts[node.origin.module_type] for node in nodes],
         "stack": [stacks.add(node.origin.stack) for node in nodes],
-        "reads": [[at - source for source in node.reads] for at, node in enumerate(nodes)],
+        "args": [arguments[node.arguments] for node in nodes],
+        "dtype": [texts[measured.precision.get(at, "")] for at in range(len(nodes))],
+        "bytes": [sizes[measured.bytes.get(at, 0)] for at in range(len(nodes))],
+        "reads": packing.reads(nodes),
     }
     if sides is not None:
         columns["side"] = [_SIDES.index(side) for side in sides.side]
         columns["runs"] = [texts[words] for words in sides.words]
+        columns["step"] = [-1 if step is None else step for step in sides.step]
     number: dict[LevelGraph, int] = {}
     drawn: list[Json] = []
     for view in views:
@@ -106,7 +125,9 @@ def payload(
         for view in views
     ]
     body: dict[str, Json] = {
+        "form": FORM,
         "roles": [role.value for role in _ROLES],
+        "names": names,
         "nodes": columns,
         "sides": [side.value for side in _SIDES],
         "views": grouped,
@@ -117,6 +138,16 @@ def payload(
             [f.id, f.severity.value, severity_word(f.severity), one_line(f.message, LONG_CHARS)] for f in findings
         ],
         "marks": [[node, *found] for node, found in sorted(views[0].marks.nodes.items())],
+        "args": [[[texts[name], texts[text], int(given)] for name, text, given in each] for each in arguments],
+        "bytes": [[count, bytes_text(count)] for count in sizes],
+        "times": [[node, time] for node, time in measured.milliseconds.items()],
+        "errors": [[node, off] for node, off in measured.errors.items()],
+        "lacks": dict(measured.lacks),
+        "steps": [] if sides is None else [texts[label] for label in sides.labels],
+        "sources": [
+            [texts[file], [[first, *lines] for first, lines in stretches]]
+            for file, stretches in source_lines(stacks.known)
+        ],
         "layers": [[texts[each] for each in layer] for layer in layers.told],
         "layered": [[node, *found] for node, found in sorted(layers.of_node.items())],
         "texts": [one_line(text) for text in texts],
@@ -132,31 +163,21 @@ def _group_json(level: Level, found: Sequence[int], number: Mapping[LevelGraph, 
         texts[group.module_type],
         group.ops,
         number[level.graph],
-        _steps([box.number if box.group is None else -1 - box.number for box in level.boxes]),
+        packing.boxes(level.boxes),
         [texts[box.label] for box in level.boxes],
         [texts[box.sub] for box in level.boxes],
         [[at, *box.chips] for at, box in enumerate(level.boxes) if box.chips],
-        _steps(group.undrawn),
+        packing.steps(group.undrawn),
         list(found),
     ]
-
-
-def _steps(numbers: Sequence[int]) -> list[Json]:
-    """Each number less the one before it: runs of neighbours become runs of ones, which pack to nothing."""
-    return [number - before for number, before in zip(numbers, (0, *numbers), strict=False)]
 
 
 def _layout_json(graph: LevelGraph, layout: Layout) -> Json:
     boxes: list[Json] = []
     for (x, y), (width, height) in zip(layout.centres, graph.sizes, strict=True):
-        boxes += [_short(x), _short(y), _short(width), _short(height)]
+        boxes += [packing.tenths(x), packing.tenths(y), packing.tenths(width), packing.tenths(height)]
     edges: list[Json] = [
-        [tail, head, *(_short(value) for point in curve for value in point)]
+        [tail, head, *packing.curve(curve, layout.centres[tail])]
         for (tail, head), curve in zip(graph.edges, layout.curves, strict=True)
     ]
-    return [_short(layout.width), _short(layout.height), boxes, edges]
-
-
-def _short(value: float) -> float | int:
-    rounded = round(value, 1)
-    return int(rounded) if rounded == int(rounded) else rounded
+    return [packing.tenths(layout.width), packing.tenths(layout.height), boxes, edges]

@@ -73,7 +73,8 @@ def _box(at: int, kind: str, label: str, sub: str) -> Part:
         "label_y": str(y + 17),
         "sub_y": str(y + 31),
         **PLAIN_BOX,
-        "title": one_line(f"{label}: {sub}", 1000),
+        # What the box says itself is not said again.
+        "title": one_line(f"{label}: {sub}", 1000) if max(len(label), len(sub)) > _LONGEST else "",
     }
 
 

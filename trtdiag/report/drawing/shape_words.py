@@ -59,6 +59,11 @@ class ShapeWords:
             return ""
         return f"{self.size(size.expr)} {'' if size.exact else 'within '}{size.range}"
 
+    def number(self, node: Node) -> str:
+        """The number that a node yields; empty where it yields anything else."""
+        values = self._reader.read(node)
+        return self._of_value(values[0]) if len(values) == 1 and isinstance(values[0], NumberValue) else ""
+
     def size(self, expr: Expr | Condition) -> str:
         """A size in the user's words."""
         known = self._texts.get(expr)
@@ -67,9 +72,14 @@ class ShapeWords:
         return known
 
 
-def _tensor(dtype: str, dims: list[str]) -> str:
+def short_dtype(dtype: object) -> str:
+    """``f16`` for ``torch.float16``."""
     plain = dtype_text(dtype)
-    return f"{_SHORT_DTYPES.get(plain, plain)}[{', '.join(dims)}]"
+    return _SHORT_DTYPES.get(plain, plain)
+
+
+def _tensor(dtype: str, dims: list[str]) -> str:
+    return f"{short_dtype(dtype)}[{', '.join(dims)}]"
 
 
 def _joined(shapes: list[str]) -> str:
