@@ -21,7 +21,7 @@ function valuesAlong(graph, group) {
   return found;
 }
 
-// The texts of a placed level, each value once however many arrows it has.
+// The texts of a placed level, each value once however many arrows it has.  Beneath them is room for words above boxes.
 function shapeTexts(graph, group, level, left, top) {
   const along = valuesAlong(graph, group);
   const said = new Set();
@@ -33,7 +33,7 @@ function shapeTexts(graph, group, level, left, top) {
     fresh.forEach((node) => said.add(node));
     const more = fresh.length > 1 ? ` +${fresh.length - 1}` : "";
     const [x, y] = middleOf(level.curves[at]);
-    const text = draw("text", { class: "shape", x: x + left, y: y + top + 3, "aria-hidden": "true" }, graph.shape(fresh[0]) + more);
+    const text = draw("text", { class: "shape", x: x + left, y: y + top - 3, "aria-hidden": "true" }, graph.shape(fresh[0]) + more);
     text.append(draw("title", {}, fresh.map((node) => `${graph.name(node)}: ${graph.shape(node)}`).join("\n")));
     texts.push(text);
   });
