@@ -300,9 +300,6 @@ async function startExplorer() {
   if (!holder) return;
   const raw = JSON.parse(await unpackText(document.getElementById("graph-payload")));
   document.documentElement.classList.add("explored");
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(EXPLORER_STYLE);
-  document.adoptedStyleSheets.push(sheet);
   const explorer = new Explorer(holder, readGraph(raw));
   performance.mark("explorer-ready");
   explorer.follow(location.hash);

@@ -1,5 +1,8 @@
 // What the whole page needs: copy buttons, the download of the JSON report, the jump from a finding to the graph.
 document.documentElement.classList.add("js");
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(SCRIPTED_STYLE);
+document.adoptedStyleSheets.push(sheet);
 
 function copyText(text) {
   if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
@@ -52,11 +55,30 @@ function download(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+// Names of ops that follow each other, "add" for add_1 behind add; others stand behind "=".
+function wholeNames(names, following) {
+  return names.map((told) => {
+    const name = told.startsWith("=") ? told.slice(1) : told;
+    if (name === told) {
+      const number = following.get(name) ?? 0;
+      following.set(name, number + 1);
+      return number ? `${name}_${number}` : name;
+    }
+    const numbered = /^([^]+)_(0|[1-9][0-9]{0,8})$/.exec(name);
+    following.set(numbered ? numbered[1] : name, numbered ? Number(numbered[2]) + 1 : 1);
+    return name;
+  });
+}
+
 // The explorer's data stand in the page once: here they go back to their place in the JSON.
+const machineTexts = async () => (await unpackText(document.getElementById("machine"))).split("\n");  // SARIF, JSON
+
 async function wholeReport() {
-  const report = JSON.parse(await unpackText(document.getElementById("machine-json")));
+  const report = JSON.parse((await machineTexts())[1]);
   const drawn = document.getElementById("graph-payload");
   if (drawn && report.page.view.graph) report.page.view.graph.payload = await unpackText(drawn);
+  const following = new Map();
+  for (const segment of report.partition?.segments ?? []) segment.ops = wholeNames(segment.ops, following);
   return JSON.stringify(report, null, 1) + "\n";
 }
 
@@ -64,7 +86,7 @@ document.getElementById("download").addEventListener("click", async () => {
   download("report.json", "application/json", await wholeReport());
 });
 document.getElementById("download-sarif").addEventListener("click", async () => {
-  const log = JSON.parse(await unpackText(document.getElementById("machine-sarif")));
+  const log = JSON.parse((await machineTexts())[0]);
   download("report.sarif", "application/json", JSON.stringify(log, null, 1) + "\n");
 });
 

@@ -23,4 +23,4 @@ def unpacked(digits: str) -> str:
 
 def report_in(page: str) -> Any:
     """The JSON report in a page, without the data of its graph."""
-    return json.loads(packed_texts(page)["machine-json"])
+    return json.loads(packed_texts(page)["machine"].split("\n")[1])

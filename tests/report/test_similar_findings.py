@@ -14,7 +14,7 @@ from torch.export import Dim, export
 
 import trtdiag
 from trtdiag.analysis.finding import Finding, Fix, Severity
-from trtdiag.report.similar_findings import similar_findings
+from trtdiag.report.similar_findings import differing_words, similar_findings
 from trtdiag.report.terminal import print_summary
 from trtdiag.report.verdict import cause_trees
 
@@ -137,3 +137,9 @@ def test_a_notebook_has_the_fixes_and_what_to_declare() -> None:
     fixes = {finding.fix.title for finding in report.findings if finding.fix is not None}
     assert fixes
     assert all(f"<b>fix:</b> {escape(title, quote=False)}" in html.replace("&#34;", '"') for title in fixes)
+
+
+def test_other_operators_are_another_condition() -> None:
+    assert differing_words("guard h == 2*(h // 2) breaks h", "guard h // 8 != 1 breaks h") is None
+    assert differing_words("h % 8 == 0 breaks h", "w % 8 == 0 breaks w") == ["w"]
+    assert differing_words("needs a == b", "needs a != b") is None

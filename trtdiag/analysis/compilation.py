@@ -23,6 +23,7 @@ class EngineFacts:
         layers: How many layers of each kind its network has, the most frequent first; empty where it is not at hand.
         saved: Whether it came from the engine cache; ``None`` where there is none.
         built: The layers that the backend made of them.
+        gpu_bytes: The size of its engine for each GPU generation, where it holds one for each.
     """
 
     manifest: Manifest
@@ -31,6 +32,7 @@ class EngineFacts:
     layers: Mapping[str, int] | None = None
     saved: bool | None = None
     built: ToldLayers = field(default_factory=ToldLayers)
+    gpu_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

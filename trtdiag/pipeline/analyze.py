@@ -154,10 +154,10 @@ def _facts(
 ) -> Analysis:
     """All that the stages find out; without a graph no more than what its guards say."""
     if program.exported is None:
-        clock.skip(DIAGNOSIS[1:5], "there is no graph: the export failed")
+        clock.skip(DIAGNOSIS[1:4], "there is no graph: the export failed")
         with clock("dims"):
             dims = dim_system(program)
-        clock.skip(("dtypes", *PLANNING), "there is no graph: the export failed")
+        clock.skip((*DIAGNOSIS[5:], *PLANNING), "there is no graph: the export failed")
         return Analysis(program, dims, target.version, __version__, options=chosen)
     with clock("metadata"):
         checked = check_metadata(program)
@@ -166,12 +166,12 @@ def _facts(
         symbols = symbol_table(program, checked, reader)
     with clock("shapes"):
         shapes = shape_facts(program, checked, program.ranges, reader)
-    with clock("memory"):
-        memory = memory_estimate(program, checked, shapes)
     with clock("dims"):
         dims = dim_system(program)
         sizes = EngineSizes(program, opt)
         profiles = sizes.profiles()
+    with clock("memory"):
+        memory = memory_estimate(program, checked, shapes, sizes.opt)
     with clock("dtypes"):
         dtypes = dtype_facts(program, checked, shapes, target)
     facts = Analysis(program, dims, target.version, __version__, checked, symbols, shapes, memory, dtypes)

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
+from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.build import by_reference
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_layers import told_layers
+from trtdiag.runtime.engine_nodes import EngineNode
 from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.symbolic import mul
 from trtdiag.verification.bisect import first_difference
@@ -80,7 +82,17 @@ def engines_of(state: State, *, timed: bool) -> tuple[EngineFacts, ...]:
     converted = state.converted or (None,) * len(nodes)
     saved = [engine.saved for engine in state.engines] or [None] * len(nodes)
     own = (
-        engine_facts(node.manifest, node.engine.numel(), one, told_layers(node, one, timed=timed), saved=kept)
+        replace(
+            engine_facts(node.manifest, node.engine.numel(), one, told_layers(node, one, timed=timed), saved=kept),
+            gpu_bytes=_gpu_bytes(node),
+        )
         for node, one, kept in zip(nodes, converted, saved, strict=True)
     )
     return (*own, *(engine_facts(node.manifest, node.engine.numel()) for node in earlier))
+
+
+def _gpu_bytes(node: EngineNode) -> dict[str, int]:
+    """The bytes for each GPU generation of an engine that holds one for each; empty for others."""
+    if not node.manifest.compatibility.gpus:
+        return {}
+    return {gpu: len(blob) for gpu, blob in (unpacked(node.engine.cpu().numpy().data) or {}).items()}

@@ -15,7 +15,7 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.options import Progress
 from trtdiag.timed_steps import timed
 
-DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "memory", "dims", "dtypes")
+DIAGNOSIS = ("capture", "metadata", "symbols", "shapes", "dims", "memory", "dtypes")
 PLANNING = ("lower", "precision", "types", "support", "partition", "fallbacks")
 """The stages that plan engines."""
 ANALYZE = (*DIAGNOSIS, *PLANNING, "rules")

@@ -15,6 +15,7 @@ from trtdiag.report.comparison import Body
 from trtdiag.report.format_names import format_of, format_unknown
 from trtdiag.report.html import html_page
 from trtdiag.report.markdown import markdown_text
+from trtdiag.report.op_names import with_short_names
 from trtdiag.report.page import Part
 from trtdiag.report.sarif import sarif_log, sarif_text
 from trtdiag.report.save import write_atomically
@@ -57,8 +58,8 @@ class Rendering:
         return {**self.body, "page": page_json(self.view, with_graph=with_graph)}
 
     def _html(self) -> str:
-        # The explorer's data stand in the page once; a download puts them back into the JSON.
-        body = json_text(self._with_page(with_graph=False), compact=True)
+        # The explorer's data stand in the page once, names of ops are short; a download puts both back into the JSON.
+        body = json_text(with_short_names(self._with_page(with_graph=False)), compact=True)
         fired = {finding["rule"] for finding in self.body["findings"]}
         rules = tuple(rule for rule in self.rules if rule.id in fired)
         return html_page(self.view, body, json_text(sarif_log(self.body, rules, Path.cwd()), compact=True))

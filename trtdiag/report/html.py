@@ -16,14 +16,16 @@ from trtdiag.report.templates import html_piece, templates_path
 
 _PLAIN_PAYLOAD_CHARS = 16_384
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_AROUND = re.compile(r"\s*([{};,])\s*")
+_AROUND = re.compile(r"\s*([{};,>])\s*")
 _REMARK = re.compile(r"  // [^`\"']*$")
 _STYLES = ("report.css", "graph.css")
+_STYLES_OF_PARTS = {"compiled": "compiled.css", "comparison": "comparison.css"}
 _START = ("start.js",)
-_EXPLORER_STYLE = ("explorer.css",)
+_SCRIPTED_STYLE = ("scripted.css", "explorer.css")
 _SCRIPTS = (
     "report.js",
     "elements.js",
+    "charts.js",
     "strip.js",
     "geometry.js",
     "unpacking.js",
@@ -49,9 +51,10 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         machine_json: The JSON report, put into the page for download.
         machine_sarif: The same for SARIF.
     """
-    style, start = _asset(_STYLES), _asset(_START)
-    # Nothing but the script draws what the explorer's style is for: it is packed with it.
-    script = f"const EXPLORER_STYLE = {json.dumps(_asset(_EXPLORER_STYLE))};\n{_asset(_SCRIPTS)}"
+    sheets = (sheet for part, sheet in _STYLES_OF_PARTS.items() if view[part] is not None)
+    style, start = _asset((*_STYLES, *sheets)), _asset(_START)
+    # Nothing but the script draws what this style is for: it is packed with it.
+    script = f"const SCRIPTED_STYLE = {json.dumps(_asset(_SCRIPTED_STYLE))};\n{_asset(_SCRIPTS)}"
     # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
     policy = (
         f"default-src 'none'; script-src '{_hash(start)}' '{_hash(script)}'; style-src '{_hash(style)}'; "
@@ -68,8 +71,8 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         program=packed(script),
         payload=script_safe(payload) if is_small else packed(payload),
         is_small=is_small,
-        machine_json=packed(machine_json),
-        machine_sarif=packed(machine_sarif),
+        # Together, for they say much the same; neither has line breaks.
+        machine=packed(f"{machine_sarif}\n{machine_json}"),
     )
 
 
@@ -88,7 +91,7 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _asset(names: tuple[str, ...]) -> str:
     """The files as one, without indentation and comments: a third of their size."""
     lines = (line.strip() for name in names for line in (templates_path() / name).read_text("utf-8").split("\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from trtdiag.report.verdict import CauseTree
 
 # Messages that differ in more of their words than this say different things.
 _MOST_DIFFERING = 0.5
+_NAMES = re.compile(r"\w")
 _MOST_KINDS = 50  # of messages of one rule that the next is compared with
 
 
@@ -74,7 +76,10 @@ def differing_words(first: str, other: str) -> list[str] | None:
     mine, theirs = first.split(), other.split()
     if len(mine) != len(theirs):
         return None
-    changed = [word.strip(",;:") for before, word in zip(mine, theirs, strict=True) if before != word]
+    pairs = [(before, word) for before, word in zip(mine, theirs, strict=True) if before != word]
+    if any(not _NAMES.search(before) or not _NAMES.search(word) for before, word in pairs):
+        return None  # other operators are another condition
+    changed = [word.strip(",;:") for _, word in pairs]
     if len(changed) > len(mine) * _MOST_DIFFERING:
         return None
     # Of h and 2*(h // 2) the name alone.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis
+from trtdiag.report.charts.precision import precision_chart
 from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.page import Part
@@ -42,6 +43,9 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
     parts = analysis.partition
     halves = None if parts is None else parts.plan.lowered.precision
     precision = None if halves is None else precision_view(halves)
+    built = () if analysis.compilation is None else analysis.compilation.engines
+    layers = [layer for engine in built for layer in engine.built.layers]
+    shares = None if parts is None else precision_chart(parts, layers)
     footer = [f"trtdiag {analysis.trtdiag_version}"]
     if graph is not None:
         footer.append(graph["layout_note"])
@@ -53,7 +57,7 @@ def report_view(analysis: Analysis, *, command: str = "", layout: str = "auto", 
         "splits": None if parts is None else splits_view(parts, analysis.findings),
         "inputs": inputs_view(analysis),
         "dims": dims_view(analysis),
-        "types": None if analysis.dtypes is None else types_view(analysis.dtypes, parts, precision),
+        "types": None if analysis.dtypes is None else types_view(analysis.dtypes, parts, precision, shares),
         "strip": None if parts is None else strip_view(parts),
         "partition": None if parts is None else partition_view(analysis, parts),
         "graph": graph,

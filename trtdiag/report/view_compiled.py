@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import OpOrigin
+from trtdiag.report.charts.engine_sizes import engine_sizes_chart
+from trtdiag.report.charts.errors import errors_chart
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
@@ -42,6 +44,7 @@ def compiled_view(analysis: Analysis, facts: CompilationFacts) -> Part:
     hidden = len(facts.engines) - _MOST_ENGINES
     return {
         "summary": _summary(analysis, facts),
+        "sizes": engine_sizes_chart(facts.engines),
         "verification": None if facts.verification is None else _verification(facts.verification, names),
         "engines": [
             _engine(index, engine, names, origins, is_open=len(facts.engines) <= _OPEN_ENGINES)
@@ -85,6 +88,7 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
     return {
         "state": outcome(found),
         "text": line[0].upper() + line[1:],
+        "errors": errors_chart(found, names),
         "rows": rows[:_SHOWN_ROWS],
         "folded": rows[_SHOWN_ROWS:_LISTED_ROWS],
         "more": fold_label(more, hidden, _LISTED_ROWS - _SHOWN_ROWS),

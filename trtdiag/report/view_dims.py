@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimSuggestion, DimSystem
+from trtdiag.report.charts.ranges import ranges_chart
 from trtdiag.report.page import Part
 from trtdiag.report.verdict import merged_dynamic_shapes
 from trtdiag.report.view_sizes import SHOWN_SITES, data_size_view, input_sizes, size_view
@@ -26,7 +27,7 @@ def dims_view(analysis: Analysis) -> Part:
         "static": [size_view(size) for size in static[:_MOST_ROWS]],
         "static_label": amount(len(static), "static dim") if static else "",
         "declare": visible(merged_dynamic_shapes(analysis) or ""),
-        "ranges": None,
+        "ranges": ranges_chart(sizes),
         "suggestions": [_suggestion(s, dims) for s in dims.suggestions],
         "pinned": [
             one_line(f"{p.site} (declared {p.declared}) is always {p.value}: {p.why}", 600) for p in dims.pinned

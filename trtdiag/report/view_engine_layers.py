@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.network.network import Origin
+from trtdiag.report.charts.times import layers_chart
 from trtdiag.report.page import Part, cell, shown
 from trtdiag.report.source_context import short_place
 from trtdiag.runtime.engine_layers import ToldLayers
@@ -33,6 +34,7 @@ def engine_layers_view(told: ToldLayers, origins: Mapping[str, OpOrigin]) -> Par
     return {
         "label": f"Layers as built: {amount(len(layers), 'layer')}{time}" if layers else "",
         "summary": _summary(layers, whole if timed else None) if layers else "",
+        "times": layers_chart(layers),
         "rows": [_row(index, layers[index], whole, origins) for index in order[:MOST_ROWS]],
         "more": f"{amount(hidden, 'more layer')}: see the JSON report" if hidden > 0 else "",
         "timed": timed,

@@ -12,7 +12,7 @@ from trtdiag.grouping import grouped
 from trtdiag.report.page import Part, shown
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile, input_profile
-from trtdiag.symbolic import Range, ValueSet
+from trtdiag.symbolic import Range, Sym, ValueSet
 from trtdiag.wording import listed, one_line
 
 STATES = {
@@ -65,10 +65,16 @@ def input_sizes(analysis: Analysis) -> list[Size]:
     declaration = analysis.dims.declaration
     plan = None if declaration is None else declaration.plan
     profiles = _profiles(analysis)
+    named = {
+        dim.site: analysis.program.names.get(dim.expr.name, "")
+        for tensor in analysis.program.inputs
+        for dim in tensor.dims
+        if isinstance(dim.expr, Sym)
+    }
     sizes = []
     for alike in _alike(analysis.dims.rows):
         row = alike[0]
-        name = analysis.program.names.get(row.symbol or "", "")
+        name = named.get(row.site, "")
         sites = {each.site for each in alike}
         sizes.append(Size(tuple(alike), "" if name in sites else name, _kept(plan, row), profiles.get(row.site)))
     return sizes

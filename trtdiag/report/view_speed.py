@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trtdiag.report.charts.times import ways_chart
 from trtdiag.report.comparison import Body, sizes_text
 from trtdiag.report.page import Part, table
 from trtdiag.wording import LONG_CHARS, one_line
@@ -22,6 +23,7 @@ def speed_view(bench: Body) -> Part:
         "tables": [
             {
                 "title": f"At {one_line(sizes_text(each['sizes']))}",
+                "chart": ways_chart(f"Time of a call at {one_line(sizes_text(each['sizes']))}", each["ways"]),
                 "table": table(_HEADS, [_row(way) for way in each["ways"]], kinds=_KINDS),
             }
             for each in bench["results"]

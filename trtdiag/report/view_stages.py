@@ -1,4 +1,4 @@
-"""The stages as the page shows them: one line where none failed."""
+"""The stages as the page shows them: those that failed, and one line for the others."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ def stages_view(analysis: Analysis) -> Part:
     if analysis.compilation is None:
         rows.append(_stage(StageTiming("convert, build, verify", "not run", 0.0, "trtdiag compile does that")))
     seconds = sum(stage.seconds for stage in analysis.stages if stage.state == "ok")
-    return {"label": stages_label(rows, seconds_text(seconds)), "rows": rows}
+    return folded_stages(rows, seconds_text(seconds))
 
 
-def stages_label(rows: Sequence[Part], time: str = "") -> str:
-    """``7 stages ok in 2.1 s; convert, build, verify not run``; empty where one failed, so that all are shown."""
-    if any(row["state"] == "failed" for row in rows):
-        return ""
+def folded_stages(rows: Sequence[Part], time: str = "") -> Part:
+    """The part of the page; ``time`` is that of all stages that ran well, where it is known."""
+    failed = [row for row in rows if row["state"] == "failed"]
+    rest = [row for row in rows if row["state"] != "failed"]
+    return {"failed": failed, "label": _label(rest, time, is_all=not failed), "rows": rest}
+
+
+def _label(rows: Sequence[Part], time: str, *, is_all: bool) -> str:
+    """``7 stages ok in 2.10 s; convert, build, verify not run``."""
     ran = sum(row["state"] == "ok" for row in rows)
     skipped = ", ".join(row["name"] for row in rows if row["state"] == "not run")
-    told = [f"{amount(ran, 'stage')} ok" + (f" in {time}" if time else "")] if ran else []
+    stages = amount(ran, "stage" if is_all else "other stage")
+    told = [f"{stages} ok" + (f" in {time}" if time else "")] if ran else []
     return "; ".join(told + ([f"{skipped} not run"] if skipped else []))
 
 

@@ -8,6 +8,7 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor
 from trtdiag.dtypes.plan_facts import PlannedTensor
 from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.report.charts.memory import memory_chart
 from trtdiag.report.page import Long, Part, cells, folded_table, folding_table, table
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
@@ -17,7 +18,9 @@ _FITS = {Fit.FITS: "fits int32", Fit.OVERFLOWS: "does not fit int32", Fit.UNKNOW
 _FIT_ORDER = (Fit.OVERFLOWS, Fit.UNKNOWN, Fit.FITS)
 
 
-def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: Part | None = None) -> Part:
+def types_view(
+    dtypes: DtypeFacts, parts: PartitionFacts | None = None, precision: Part | None = None, shares: Part | None = None
+) -> Part:
     """Counts of dtypes, and the tensors that need attention on the target."""
     target = one_line(dtypes.target)
     wide = sorted(dtypes.int64, key=lambda tensor: _FIT_ORDER.index(tensor.fit))
@@ -30,6 +33,7 @@ def types_view(dtypes: DtypeFacts, parts: PartitionFacts | None = None, precisio
     int64 = ("tensor", "role", "values", "int32", "why", "line"), rows
     return {
         "target": target_name(target),
+        "shares": shares,
         "counts": table(
             ("dtype", "tensors"),
             [cells(*counted) for counted in dtypes.counts],
@@ -80,6 +84,7 @@ def memory_view(memory: MemoryEstimate) -> Part:
     )
     largest = [cells(node, bytes_text(size)) for node, size in memory.largest]
     return {
+        "course": memory_chart(memory),
         "sums": table(("what", "at the maximum of every range", "note"), rows, kinds=("", "number")),
         "largest": folding_table(("largest outputs", "bytes"), largest, ("", "number")),
     }

@@ -84,6 +84,22 @@ class ShapeFacts:
 
 
 @dataclass(frozen=True)
+class MemoryStep:
+    """A stretch of the execution order.
+
+    Attributes:
+        node: Where most bytes are alive in it.
+        usual_bytes: The most bytes alive in it at the sizes that engines are tuned for, inputs included, weights not;
+            ``None`` where a size is not known.
+        max_bytes: The same at the maximum of every range.
+    """
+
+    node: str
+    usual_bytes: int | None
+    max_bytes: int | None
+
+
+@dataclass(frozen=True)
 class MemoryEstimate:
     """Bytes at the maximum of every range; ``None`` where a size has no maximum.
 
@@ -95,6 +111,7 @@ class MemoryEstimate:
         live_at: The node at which it is reached; ``None`` where the inputs alone are the largest set.
         live_frame: That node's source line.
         largest: Nodes with the largest outputs and their bytes, largest first.
+        steps: The course over the execution order, in at most ``MOST_STEPS`` stretches.
     """
 
     weight_bytes: int
@@ -103,3 +120,4 @@ class MemoryEstimate:
     live_at: str | None
     live_frame: Frame | None
     largest: tuple[tuple[str, int], ...]
+    steps: tuple[MemoryStep, ...] = ()

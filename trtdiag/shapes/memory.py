@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
@@ -15,28 +16,46 @@ from trtdiag.graph.inputs import held_tensors, placeholders, storage_bytes, stor
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
 from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
-from trtdiag.shapes.facts import MemoryEstimate, ShapeFacts
+from trtdiag.shapes.facts import MemoryEstimate, MemoryStep, ShapeFacts
+from trtdiag.symbolic import evaluate, free_symbols
 
 # As many nodes as a person reads.
 MOST_NODES = 10
+MOST_STEPS = 40
+"""Own choice: what a picture shows of a course."""
 
 
-def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> MemoryEstimate:
+def memory_estimate(
+    program: Program, checked: Checked, shapes: ShapeFacts, usual: Mapping[str, int] | None = None
+) -> MemoryEstimate:
     """Return what the program holds at the maximum of every range, as PyTorch would hold it in graph order.
 
     Weights are counted apart from the live set: the two add up.  The caller holds the inputs all along, so they are
     part of every live set.  It is an upper bound, because it adds the maxima of single tensors, which may not be
     reached by the same sizes.
+
+    Args:
+        program: The program.
+        checked: Its graph.
+        shapes: Of its values.
+        usual: The size of each symbol that engines are tuned for; the course at these is not known without.
     """
+
+    def at_maximum(name: str) -> int | None:
+        return output_bytes(shapes, name)
+
+    def at_usual(name: str) -> int | None:
+        return _bytes_at(shapes, name, usual or {})
+
     weights = {}
-    inputs: list[int | None] = []
+    inputs: list[str] = []
     if program.exported is not None:
         weights = {storage_key(tensor): storage_bytes(tensor) for tensor in held_tensors(program.exported)}
         roles = placeholders(program.exported)
-        inputs = [output_bytes(shapes, name) for name, held in roles.items() if held.kind is InputKind.USER_INPUT]
-    liveness = _Liveness(shapes)
-    peak = liveness.peak(checked.graph_module, "")
-    input_bytes = _sum(inputs)
+        inputs = [name for name, held in roles.items() if held.kind is InputKind.USER_INPUT]
+    liveness, usually = _Liveness(at_maximum), _Liveness(at_usual)
+    peak, usual_peak = (each.peak(checked.graph_module, "") for each in (liveness, usually))
+    input_bytes, usual_input_bytes = (_sum(list(map(each, inputs))) for each in (at_maximum, at_usual))
     live_bytes = _sum([input_bytes, peak.bytes])
     live_at = peak.at if live_bytes is not None else None
     largest = sorted(liveness.allocated.items(), key=lambda item: -item[1])[:MOST_NODES]
@@ -47,6 +66,28 @@ def memory_estimate(program: Program, checked: Checked, shapes: ShapeFacts) -> M
         live_at=live_at,
         live_frame=stack_of(program.origins, live_at).best if live_at else None,
         largest=tuple(largest),
+        steps=_steps(
+            [node.name for node in checked.graph_module.graph.nodes],
+            usually.course_over(usual_input_bytes if usual_peak.bytes is not None else None),
+            liveness.course_over(input_bytes if peak.bytes is not None else None),
+        ),
+    )
+
+
+def _steps(nodes: Sequence[str], usual: Sequence[int] | None, maximum: Sequence[int] | None) -> tuple[MemoryStep, ...]:
+    """The course in stretches of equal length; nothing where it is known at no sizes."""
+    leading = maximum or usual
+    if not leading:
+        return ()
+    count = min(MOST_STEPS, len(nodes))
+    ends = [len(nodes) * at // count for at in range(count + 1)]
+    return tuple(
+        MemoryStep(
+            nodes[max(range(begin, end), key=leading.__getitem__)],
+            max(usual[begin:end]) if usual else None,
+            max(maximum[begin:end]) if maximum else None,
+        )
+        for begin, end in pairwise(ends)
     )
 
 
@@ -54,6 +95,16 @@ def output_bytes(shapes: ShapeFacts, name: str) -> int | None:
     """Return the bytes of all tensors of a node at the maximum, ``None`` where one has no maximum."""
     sizes = ((tensor.volume.range.max, tensor.element_bytes) for tensor in shapes.tensors.get(name, ()))
     return _sum([None if most is None else most * element_bytes for most, element_bytes in sizes])
+
+
+def _bytes_at(shapes: ShapeFacts, name: str, sizes: Mapping[str, int]) -> int | None:
+    """Return the bytes of all tensors of a node at these sizes, ``None`` where a symbol has none."""
+    total = 0
+    for tensor in shapes.tensors.get(name, ()):
+        if not free_symbols(tensor.volume.expr) <= sizes.keys():
+            return None
+        total += int(evaluate(tensor.volume.expr, sizes)) * tensor.element_bytes
+    return total
 
 
 def _sum(parts: list[int | None]) -> int | None:
@@ -71,9 +122,14 @@ class _Peak:
 
 @dataclass
 class _Liveness:
-    shapes: ShapeFacts
+    bytes_of: Callable[[str], int | None]
     allocated: dict[str, int] = field(default_factory=dict)
     peaks: dict[str, _Peak] = field(default_factory=dict)
+    course: list[int] = field(default_factory=list)
+
+    def course_over(self, held: int | None) -> list[int] | None:
+        """Bytes alive at each node of the outer graph, on top of what is held all along."""
+        return None if held is None else [held + live for live in self.course]
 
     def peak(self, owner: GraphModule, prefix: str) -> _Peak:
         """Walk one graph in order; tensors die after the last use of any view of them."""
@@ -94,6 +150,8 @@ class _Liveness:
             inside = max(0, nested.bytes - size)
             if total + inside > (found.bytes or 0):
                 found = _Peak(total + inside, nested.at if inside and nested.at else prefix + node.name)
+            if not prefix:
+                self.course.append(total + inside)
             for dead in last_use.get(node, ()):
                 total -= live.pop(dead, 0)
         return found if bounded else _Peak(None, None)
@@ -101,7 +159,7 @@ class _Liveness:
     def _own_bytes(self, node: Node, bases: Mapping[Node, Node], prefix: str) -> int | None:
         if bases[node] is not node or classify(node) in (NodeKind.PLACEHOLDER, NodeKind.ATTRIBUTE, NodeKind.OUTPUT):
             return 0
-        size = output_bytes(self.shapes, prefix + node.name)
+        size = self.bytes_of(prefix + node.name)
         if size and classify(node) is not NodeKind.HIGHER_ORDER:
             self.allocated[prefix + node.name] = size
         return size
