@@ -66,13 +66,13 @@ def without_graph(report: Report) -> TrtdiagError:
 
 
 def refuse_without_weights(exported: ExportedProgram) -> None:
-    """Nothing, where every weight has values.
+    """Nothing, where some weight has values: of a program on several devices ``refuse_on_other_devices`` tells.
 
     Raises:
         UserError: ``program-without-weights``.
     """
     empty = [name for name, weight in exported.state_dict.items() if weight.is_meta]
-    if empty:
+    if empty and len(empty) == len(exported.state_dict):
         raise UserError(
             "a program without weights cannot be compiled",
             because=f"{amount(len(empty), 'weight')} of it are on the meta device, for example {empty[0]}",
