@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -99,8 +100,35 @@ def working(
     """
     with traced(), bar as shown, last_words(shown) as step, prints_on_standard_error(reports=reports):
         step(LOADING)
-        import_modules(imports)
+        with _collected_after_imports(step) as first_step:
+            import_modules(imports)
+            yield first_step
+
+
+@contextmanager
+def _collected_after_imports(step: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Leave cyclic garbage alone until the first step, and what was imported until then for good.
+
+    Torch and model libraries are millions of objects that stay.  To walk over them again and again takes a third of the
+    time that their import takes (a Llama of transformers: 9.1 s with, 6.0 s without), and slows the export after it.
+    Where the command runs within another process its collector is let alone.
+    """
+    context = click.get_current_context(silent=True)
+    if context is None or not isinstance(context.obj, Guard) or not gc.isenabled():
         yield step
+        return
+    gc.disable()
+
+    def begun(name: str) -> None:
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
+        step(name)
+
+    try:
+        yield begun
+    finally:
+        gc.enable()
 
 
 def import_modules(names: Iterable[str]) -> None:
