@@ -101,6 +101,16 @@ def test_wide_screens_have_two_columns(compiled: Report) -> None:
             assert len(set(lefts)) == columns
 
 
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_no_verdict_of_a_size_is_cut(refused: Report, width: int) -> None:
+    with page_of(refused.to_html(), viewport={"width": width, "height": 900}) as (page, _):
+        over = page.evaluate(
+            "(() => { const table = document.querySelector('#dims table.sizes');"
+            " return table.scrollWidth - table.parentElement.clientWidth; })()"
+        )
+        assert over <= 0
+
+
 def test_a_link_to_a_finding_among_others_opens_its_card() -> None:
     alike = tuple(
         finding(at, "SYM201", Severity.ERROR, f"{name}.shape[0] has no upper bound", places=(Place(name),))
