@@ -119,7 +119,7 @@ def test_many_guards_are_counted_not_dropped() -> None:
     guards = tuple(facts.constraint(f"h != {i}", line=41) for i in range(140, 160))
     (finding,) = found(facts.dims(constraints=guards))
     assert "(with 19 more guards)" in finding.message
-    assert "and 14 more guards on the same sizes" in [e.fact for e in finding.evidence]
+    assert "14 more guards on the same sizes" in [e.fact for e in finding.evidence]
 
 
 def test_guards_that_hold_are_silent() -> None:

@@ -187,7 +187,7 @@ def _facts(
         sizes = EngineSizes(program, opt)
         profiles = sizes.profiles()
     with clock("memory"):
-        memory = memory_estimate(program, checked, shapes, sizes.opt)
+        memory = memory_estimate(program, checked, shapes, {name: found.opt for name, found in profiles.items()})
     with clock("dtypes"):
         dtypes = dtype_facts(program, checked, shapes, target)
     facts = Analysis(program, dims, target.version, __version__, checked, symbols, shapes, memory, dtypes)
