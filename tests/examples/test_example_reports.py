@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.harness.packed_pages import report_in
+from tests.harness.packed_pages import packed_texts, report_in
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "examples" / "reports"
@@ -22,6 +23,9 @@ def test_a_report_is_small_and_holds_what_it_shows(name: str) -> None:
     assert all(page.count(f'id="{found["id"]}"') == 1 for found in findings)
     files = {place["source"]["file"] for found in findings for place in found["places"] if place["source"] is not None}
     assert all(file.startswith("/src/trtdiag/") for file in files)
+    # The graph names lines of libraries, too: none of the machine that made the page.
+    named = {path for text in (page, *packed_texts(page).values()) for path in re.findall(r'"(/[^" ]+\.py)', text)}
+    assert all(path.startswith("/src/trtdiag/") for path in named), named
 
 
 def test_the_readme_links_them_with_a_picture() -> None:
