@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from tests.random_cases import cases
 from tests.symbolic.random_guards import Guard, expressions, guards, value_of
 from trtdiag.convert.refusal import Refused
-from trtdiag.convert.size_writer import SizeWriter
+from trtdiag.convert.shape_tensor_writer import ShapeTensorWriter
 from trtdiag.network import DType, NetworkBuilder, run
 from trtdiag.network.layer import Layer
 from trtdiag.network.layers.gather import Gather
@@ -62,7 +62,7 @@ def _written(
     ranges: Mapping[str, Range],
 ) -> Network:
     builder = NetworkBuilder(ranges, (), definitions)
-    sizes = SizeWriter(builder, index)
+    sizes = ShapeTensorWriter(builder, index)
     for number, shape in enumerate(shapes):
         sizes.note(builder.input(f"x{number}", DType.BOOL, shape))
     for number, expr in enumerate(wanted):
@@ -123,7 +123,7 @@ def test_random_expressions(
 def test_random_conditions(guard: Guard, index: DType, a: int, b: int) -> None:
     condition = parse_condition(guard.text)
     builder = NetworkBuilder(RANGES)
-    sizes = SizeWriter(builder, index)
+    sizes = ShapeTensorWriter(builder, index)
     sizes.note(builder.input("x", DType.BOOL, (A, B)))
     if _is_refused(condition, index):
         with pytest.raises(Refused, match=r"number-range|size-expression"):
@@ -182,7 +182,7 @@ def test_what_nothing_gives_is_refused() -> None:
 def test_a_value_of_its_own_is_asked_for_where_no_dim_gives_it() -> None:
     builder = NetworkBuilder({**RANGES, "n": Range(-5, 5)})
     entered = builder.input("n", DType.INT64, (), [Sym("n")])
-    sizes = SizeWriter(builder, DType.INT64, {Sym("n"): entered}.get)
+    sizes = ShapeTensorWriter(builder, DType.INT64, {Sym("n"): entered}.get)
     builder.output("y", sizes.element(add(mul(2, Sym("n")), 1)))
     (answer,) = run(builder.build(), [torch.tensor(-3)])
     assert answer.tolist() == [-5]
@@ -190,7 +190,7 @@ def test_a_value_of_its_own_is_asked_for_where_no_dim_gives_it() -> None:
 
 def test_equal_sizes_are_written_once() -> None:
     builder = NetworkBuilder(RANGES)
-    sizes = SizeWriter(builder, DType.INT64)
+    sizes = ShapeTensorWriter(builder, DType.INT64)
     sizes.note(builder.input("x", DType.BOOL, (A, B)))
     first = sizes.vector([A, mul(A, B), B])
     assert sizes.vector([A, mul(A, B), B]) is first
@@ -202,4 +202,4 @@ def test_equal_sizes_are_written_once() -> None:
 
 def test_an_empty_vector_is_a_vector() -> None:
     builder = NetworkBuilder(RANGES)
-    assert SizeWriter(builder, DType.INT32).vector([]).tensor.static_shape == (0,)
+    assert ShapeTensorWriter(builder, DType.INT32).vector([]).tensor.static_shape == (0,)

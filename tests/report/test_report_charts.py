@@ -19,10 +19,10 @@ from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.charts.engine_sizes import engine_sizes_chart
 from trtdiag.report.charts.errors import errors_chart
-from trtdiag.report.charts.marks import LEFT, RIGHT
 from trtdiag.report.charts.memory import memory_chart
 from trtdiag.report.charts.precision import precision_chart
 from trtdiag.report.charts.ranges import ranges_chart
+from trtdiag.report.charts.svg_shapes import LEFT, RIGHT
 from trtdiag.report.charts.times import layers_chart, ways_chart
 from trtdiag.report.page import Part
 from trtdiag.report.view_sizes import input_sizes

@@ -14,9 +14,9 @@ from trtdiag.analysis.finding import Place, Severity
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.drawing.build import graph_view
+from trtdiag.report.drawing.finding_marks import marks
 from trtdiag.report.drawing.graph_model import MOST_BOXES, Group, all_groups, hierarchy
 from trtdiag.report.drawing.levels import MOST_ARROWS, levels
-from trtdiag.report.drawing.marks import marks
 from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
 from trtdiag.report.page import Part
 

@@ -34,7 +34,7 @@ from trtdiag.network import from_bytes
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import engine_nodes
-from trtdiag.runtime.in_place import may_be_written
+from trtdiag.runtime.in_place_execution import may_be_written
 
 VIEWS = ("detach", "view", "transpose", "squeeze", "permute", "slice", "select", "unsqueeze")
 WRITTEN = ["scatter_", "scatter_"]

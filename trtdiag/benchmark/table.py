@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from trtdiag.benchmark.facts import AS_EXPORTED, Benchmark, SizeResult, WayResult
-from trtdiag.report.terminal_parts import plain_table
+from trtdiag.report.terminal_layout import plain_table
 from trtdiag.report.view_speed import ms_text
 from trtdiag.wording import one_line
 

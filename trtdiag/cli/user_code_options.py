@@ -76,10 +76,10 @@ def named_source(source: str, inputs: Sequence[str], *, meta: bool = False, unpi
         ArgumentError: ``wrong-inputs``, or it brings its own inputs or weights.
         CaptureError: It cannot be made.
     """
-    from trtdiag.frontend.asked_source import asked_source  # torch takes seconds: --help should not wait for it
+    from trtdiag.frontend.resolve_source import resolve_source  # torch takes seconds: --help should not wait for it
     from trtdiag.frontend.written_inputs import written_inputs
 
-    return asked_source(source, written_inputs(inputs) if inputs else None, meta=meta, unpickle=unpickle)
+    return resolve_source(source, written_inputs(inputs) if inputs else None, meta=meta, unpickle=unpickle)
 
 
 def users_options(command: F) -> F:

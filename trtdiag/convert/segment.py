@@ -8,9 +8,9 @@ from functools import partial
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.caches import copied_note, why_copied, written_cache
 from trtdiag.convert.facts import ConversionContext, ConvertedSegment, CountCrossing, Crossing
 from trtdiag.convert.interpret import Interpreter
+from trtdiag.convert.kv_cache_writes import copied_note, why_copied, written_cache
 from trtdiag.convert.layer_writers.cache_update import cache_updated
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.writer import Writer

@@ -9,8 +9,8 @@ import torch
 
 from trtdiag.convert.infinities import chosen, compared
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.shape_writer import ONE, ShapeWriter, Size
-from trtdiag.convert.size_writer import Ask
+from trtdiag.convert.reshape_writer import ONE, ReshapeWriter, Size
+from trtdiag.convert.shape_tensor_writer import Ask
 from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import INPUT
@@ -24,7 +24,7 @@ from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
 
 
-class Writer(ShapeWriter):
+class Writer(ReshapeWriter):
     """Writes layers into a network for one target; arithmetic of its values is written through it, too."""
 
     def __init__(self, builder: NetworkBuilder, target: Target, ask: Ask | None = None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trtdiag.engine.manifest import EngineOutput
 from trtdiag.network import Network
-from trtdiag.network.in_place import written_inputs
+from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.symbolic import Expr, Num, Range, Sym, bounds, free_symbols
 
 

@@ -12,8 +12,8 @@ from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.network import Network, from_bytes, to_json
+from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.network.file_format import to_parts
-from trtdiag.network.in_place import written_inputs
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target

@@ -25,11 +25,11 @@ from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.several_programs.assemble import MOST_PROGRAMS, OFFERED, several_of
 from trtdiag.fixdims.sources import ModelSource, ProgramSource, TextSource, read_source
 from trtdiag.fixdims.time_budget import DEFAULT_SOLVE_S, Allowance
-from trtdiag.frontend.asked_source import asked_source
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.module_inputs import Inputs, module_inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.reexport import program_recipe
+from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.option_warnings import OptionWarning, warn_of
 from trtdiag.options import Progress
@@ -101,7 +101,7 @@ def fix_dims(
         )
     step = progress or (lambda _step: None)
     if not isinstance(source, torch.nn.Module) or meta:
-        source = asked_source(source, inputs, meta=meta)
+        source = resolve_source(source, inputs, meta=meta)
     elif inputs is not None:
         asked = module_inputs(source, inputs, beside=(args, kwargs, dynamic_shapes)).recipe()
         args, kwargs, dynamic_shapes = asked.args, asked.kwargs, asked.dynamic_shapes

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 
 from trtdiag.errors import InternalError, UserError
-from trtdiag.network.in_place import written_inputs
+from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.network.layer import numbers
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.kv_cache_update import KVCacheUpdate

@@ -19,11 +19,11 @@ from trtdiag.analysis.unused_entries import unused_entries
 from trtdiag.arguments import checked, flag, function, instance, optional
 from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
-from trtdiag.frontend.asked_source import asked_source
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
 from trtdiag.frontend.capture import Source, capture
 from trtdiag.frontend.module_inputs import Inputs
 from trtdiag.frontend.program import Program
+from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.graph.values import NodeReader
 from trtdiag.graph.walk import NodeKind, walk
@@ -89,7 +89,7 @@ def analyze(
             names nothing.
     """
     chosen = with_changes(options or AnalyzeOptions(), changes)
-    found = examine(asked_source(source, inputs, meta=meta), chosen, Clock(progress))
+    found = examine(resolve_source(source, inputs, meta=meta), chosen, Clock(progress))
     warn_of((*without_effect(chosen), *entry_warnings(found)))
     return Report(found, rules=rules())
 

@@ -17,9 +17,9 @@ from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
-from trtdiag.frontend.asked_source import asked_source
 from trtdiag.frontend.capture import Source
 from trtdiag.frontend.module_inputs import Inputs, ModuleInputs
+from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import CompileOptions, Progress, with_changes
@@ -81,7 +81,7 @@ def compile(
         OptionWarning: Of each option that has no effect with this backend, these other options, or this program.
     """
     chosen = with_changes(options or CompileOptions(), changes)
-    asked = asked_source(source, inputs)
+    asked = resolve_source(source, inputs)
     try:
         return compile_in_stages(asked, chosen, progress=progress).compiled
     except DiagnosisError as error:

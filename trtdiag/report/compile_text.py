@@ -32,7 +32,7 @@ from trtdiag.report.compile_words import (
     tensor_text,
 )
 from trtdiag.report.similar_findings import differing_words
-from trtdiag.report.terminal_parts import hanging
+from trtdiag.report.terminal_layout import hanging
 from trtdiag.symbolic.text import in_words
 from trtdiag.verification.facts import OutputError, Verification
 from trtdiag.wording import amount, bytes_text, one_line

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from trtdiag.analysis.compilation import EngineFacts
 from trtdiag.engine.built_layers import LayerInfo
-from trtdiag.report.terminal_parts import plain_table
+from trtdiag.report.terminal_layout import plain_table
 from trtdiag.wording import LONG_CHARS, amount, one_line
 
 _MOST_LAYERS = 8

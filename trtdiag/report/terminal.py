@@ -21,7 +21,7 @@ from trtdiag.report.engine_words import engines_line, together_line
 from trtdiag.report.page import Part
 from trtdiag.report.similar_findings import SimilarFindings, similar_findings
 from trtdiag.report.source_context import place
-from trtdiag.report.terminal_parts import hanging, plain_table, unbroken
+from trtdiag.report.terminal_layout import hanging, plain_table, unbroken
 from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import (
     CauseTree,

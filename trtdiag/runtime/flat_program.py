@@ -12,7 +12,7 @@ from torch.fx import Graph, GraphModule, Node
 from trtdiag.graph.pytree import rebuilt
 from trtdiag.runtime import execution
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
-from trtdiag.runtime.in_place import write_in_place
+from trtdiag.runtime.in_place_execution import write_in_place
 from trtdiag.runtime.single_engine import PLAIN, SingleEngine
 
 

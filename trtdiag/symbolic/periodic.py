@@ -9,8 +9,8 @@ import numpy as np
 from trtdiag.symbolic.ends import Ends, hull
 from trtdiag.symbolic.expr import And, Condition, Expr, Or, Truth
 from trtdiag.symbolic.patterns import PatternError
+from trtdiag.symbolic.piecewise_polynomials import Piece, condition_regions, expression_pieces
 from trtdiag.symbolic.polynomials import NotApplicableError, Poly
-from trtdiag.symbolic.quasi_polynomials import Piece, condition_regions, expression_pieces
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.roots import extremes
 from trtdiag.symbolic.stretch import Stretch

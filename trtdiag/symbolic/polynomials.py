@@ -1,7 +1,7 @@
 """Polynomials in ``t``, one for each residue, as arrays of exact integers over one denominator.
 
 Under ``h = P*t + r`` an expression with divisors becomes one polynomial in ``t`` for each residue ``r`` (see
-``quasi_polynomials``).  All residues are computed at once: coefficient ``i`` is an object array over the residues.
+``piecewise_polynomials``).  All residues are computed at once: coefficient ``i`` is an object array over the residues.
 """
 
 from __future__ import annotations

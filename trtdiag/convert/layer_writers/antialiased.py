@@ -6,7 +6,7 @@ from math import ceil
 
 from trtdiag.convert.layer_writers.coordinates import Axis, inside, ratio, real_counting, weighed
 from trtdiag.convert.layer_writers.resize import cubic
-from trtdiag.convert.shape_writer import Size
+from trtdiag.convert.reshape_writer import Size
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation

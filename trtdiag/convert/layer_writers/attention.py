@@ -10,7 +10,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.layer_patterns import unrepeated_heads
 from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.shape_writer import ONE
+from trtdiag.convert.reshape_writer import ONE
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.attention import Attention, CausalMaskKind

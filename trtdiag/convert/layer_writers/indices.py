@@ -8,7 +8,7 @@ import torch
 
 from trtdiag.convert.layer_writers.nonnegativity import never_negative
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.shape_writer import Size
+from trtdiag.convert.reshape_writer import Size
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import INDICES
 from trtdiag.network.facts import ShapeConstraints

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.shape_writer import ONE, numbers
+from trtdiag.convert.reshape_writer import ONE, numbers
 from trtdiag.convert.writer import Writer
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.reduce import ReduceOperation

@@ -8,7 +8,7 @@ import torch
 
 from trtdiag.convert.layer_writers.large_norms import normalized_in_parts, parts_of
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.shape_writer import Size, numbers
+from trtdiag.convert.reshape_writer import Size, numbers
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.normalization import Normalization

@@ -9,7 +9,7 @@ from trtdiag.convert.layer_writers.convolution_kernels import bias_of, kernel_of
 from trtdiag.convert.layer_writers.spatial_dims import spatial
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.shape_writer import numbers
+from trtdiag.convert.reshape_writer import numbers
 from trtdiag.network.layers.convolution import Convolution
 from trtdiag.network.value import Value
 

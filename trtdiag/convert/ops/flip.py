@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.registry import converter
-from trtdiag.convert.shape_writer import Size
+from trtdiag.convert.reshape_writer import Size
 from trtdiag.convert.writer import Writer
 from trtdiag.network.known_values import greater
 from trtdiag.network.layers.slice import SampleMode

@@ -10,7 +10,7 @@ from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.convert.shape_writer import Size
+from trtdiag.convert.reshape_writer import Size
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.windows import window_count

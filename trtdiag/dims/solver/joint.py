@@ -11,14 +11,14 @@ import numpy as np
 
 from trtdiag.dims.solver.combinations import combined, steps_of
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
+from trtdiag.dims.solver.exhaustive_grid_search import best_of_all
 from trtdiag.dims.solver.expand import expanded
 from trtdiag.dims.solver.pairs import Plane, best_pair_anywhere
 from trtdiag.dims.solver.runs import best_runs
-from trtdiag.dims.solver.sampled_grid import best_of_some
+from trtdiag.dims.solver.sampled_grid_search import best_of_some
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import volume, words
-from trtdiag.dims.solver.whole_grid import best_of_all
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array, substitute
 from trtdiag.symbolic.conditions import all_of
 from trtdiag.symbolic.expr import Condition

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from trtdiag.analysis.compilation import EngineFacts
-from trtdiag.report.charts.marks import Bar, BarRow, bar_marks, chart
+from trtdiag.report.charts.svg_shapes import Bar, BarRow, bar_marks, chart
 from trtdiag.report.page import Part, table
 from trtdiag.wording import amount, bytes_text, one_line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trtdiag.report.charts.marks import LEFT, RIGHT, Bar, BarRow, bar_marks, chart, text
+from trtdiag.report.charts.svg_shapes import LEFT, RIGHT, Bar, BarRow, bar_marks, chart, text
 from trtdiag.report.compile_words import point_label, point_sizes
 from trtdiag.report.page import Part, table
 from trtdiag.verification.facts import OutputError, PointResult, Verification

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, groupby
 
-from trtdiag.report.charts.marks import WIDTH, chart, path, rect, text, told
+from trtdiag.report.charts.svg_shapes import WIDTH, chart, path, rect, text, told
 from trtdiag.report.page import Part, cells, folding_table
 from trtdiag.shapes.facts import MemoryEstimate, MemoryStep
 from trtdiag.wording import bytes_text, one_line

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.engine.built_layers import LayerInfo
-from trtdiag.report.charts.marks import SERIES, Bar, BarRow, bar_marks, chart
+from trtdiag.report.charts.svg_shapes import SERIES, Bar, BarRow, bar_marks, chart
 from trtdiag.report.page import Part, table
 from trtdiag.wording import dtype_text
 

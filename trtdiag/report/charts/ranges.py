@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trtdiag.report.charts.marks import Bar, BarRow, bar_marks, chart
+from trtdiag.report.charts.svg_shapes import Bar, BarRow, bar_marks, chart
 from trtdiag.report.page import Part, table
 from trtdiag.report.view_sizes import Kept, Size, kept_words, residue_words
 from trtdiag.symbolic import Range, ValueSet

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from trtdiag.engine.built_layers import LayerInfo
-from trtdiag.report.charts.marks import Bar, BarRow, bar_marks, chart
+from trtdiag.report.charts.svg_shapes import Bar, BarRow, bar_marks, chart
 from trtdiag.report.comparison import Body
 from trtdiag.report.page import Part, table
 from trtdiag.wording import listed, one_line

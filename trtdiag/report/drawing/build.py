@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.drawing.engine_layers import engine_layers
+from trtdiag.report.drawing.finding_marks import marks
 from trtdiag.report.drawing.graph_model import hierarchy, hierarchy_by_step
 from trtdiag.report.drawing.layout import lay_out
 from trtdiag.report.drawing.levels import levels
-from trtdiag.report.drawing.marks import marks
 from trtdiag.report.drawing.measures import measures
 from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
 from trtdiag.report.drawing.payload import DrawnView, payload

@@ -11,9 +11,9 @@ from trtdiag.analysis.finding import Finding
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.drawing import packing
 from trtdiag.report.drawing.engine_layers import EngineLayers
+from trtdiag.report.drawing.finding_marks import Marks
 from trtdiag.report.drawing.layout_types import Layout, LevelGraph
 from trtdiag.report.drawing.levels import Level
-from trtdiag.report.drawing.marks import Marks
 from trtdiag.report.drawing.measures import Measures
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.sides import Side, Sides

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from trtdiag.report.drawing.finding_marks import Marks
 from trtdiag.report.drawing.layout_types import Layout, Point
 from trtdiag.report.drawing.levels import Box, Level
-from trtdiag.report.drawing.marks import Marks
 from trtdiag.report.drawing.nodes import DrawnNode
 from trtdiag.report.drawing.sides import Sides
 from trtdiag.report.page import Part

@@ -9,7 +9,7 @@ import torch
 from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network import DType
-from trtdiag.network.in_place import why_not_in_place
+from trtdiag.network.aliased_outputs import why_not_in_place
 from trtdiag.network.layers.attention import Attention, CausalMaskKind
 from trtdiag.network.layers.elementwise import ElementWiseOperation
 from trtdiag.network.layers.kv_cache_update import KVCacheUpdate

@@ -1,4 +1,4 @@
-"""Writes layers into a network, and gives tensors other shapes: what is between a converter and the network."""
+"""Adds layers to a network, and reshapes, permutes, slices and broadcasts tensors: below the operators of ``Writer``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 import torch
 
 from trtdiag.convert.refusal import refuse
-from trtdiag.convert.size_writer import Ask, SizeWriter
+from trtdiag.convert.shape_tensor_writer import Ask, ShapeTensorWriter
 from trtdiag.network.builder import NetworkBuilder
 from trtdiag.network.dtype import DType
 from trtdiag.network.layer import INPUT, Layer, Sizes
@@ -26,7 +26,7 @@ Size = Expr | int
 ZERO, ONE = Num(0), Num(1)
 
 
-class ShapeWriter:
+class ReshapeWriter:
     """Writes layers, and those that change shapes; sizes are numbers or expressions over the network's symbols.
 
     Attributes:
@@ -40,7 +40,7 @@ class ShapeWriter:
         self.builder = builder
         self.target = target
         self.index = DType.INT64 if "int64" in target.dtypes else DType.INT32
-        self.sizes = SizeWriter(builder, self.index, ask)
+        self.sizes = ShapeTensorWriter(builder, self.index, ask)
         self.chosen: dict[tuple[str, int], tuple[str, Value, Value]] = {}
         """By the program's symbol of a number of places and the tensor they were looked for in: the network's symbol,
         that tensor, and the places."""

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
+from trtdiag.dims.solver.exhaustive_grid_search import Axes, along, laid_out
 from trtdiag.dims.solver.rectangle import around, worth_of
 from trtdiag.dims.solver.runs import between
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import volume
-from trtdiag.dims.solver.whole_grid import Axes, along, laid_out
 from trtdiag.symbolic import Progression
 from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.patterns import Mask

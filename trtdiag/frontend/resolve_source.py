@@ -20,7 +20,7 @@ from trtdiag.frontend.module_inputs import Inputs, ModuleInputs, module_inputs
 from trtdiag.frontend.user_code import users_code
 
 
-def asked_source(source: Any, inputs: Inputs | None = None, *, meta: bool = False, unpickle: bool = False) -> Source:
+def resolve_source(source: Any, inputs: Inputs | None = None, *, meta: bool = False, unpickle: bool = False) -> Source:
     """The source that ``capture`` takes.
 
     Args:

@@ -16,8 +16,8 @@ from tests.models.torchvision_ops import declare_missing_ops
 from trtdiag import Input
 from trtdiag.analysis.not_checked import NO_WEIGHTS
 from trtdiag.errors import ArgumentError, CaptureError, UserError
-from trtdiag.frontend.asked_source import asked_source
 from trtdiag.frontend.module_inputs import ModuleInputs
+from trtdiag.frontend.resolve_source import resolve_source
 
 NET = """
 import torch
@@ -64,11 +64,11 @@ def test_what_brings_its_inputs_takes_no_others(net: str, tmp_path: Path) -> Non
     program = torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),))
     for source in (f"{net}:build", str(tmp_path / "saved.pt"), program):
         with pytest.raises(ArgumentError, match="cannot be given beside"):
-            asked_source(source, X)
+            resolve_source(source, X)
     with pytest.raises(ArgumentError, match="cannot be given beside"):
-        asked_source(program, meta=True)
+        resolve_source(program, meta=True)
     with pytest.raises(ArgumentError, match="no meaning for a module that is made"):
-        asked_source(nn.Linear(3, 2), X, meta=True)
+        resolve_source(nn.Linear(3, 2), X, meta=True)
     with pytest.raises(CaptureError, match="did not give what can be exported") as caught:
         trtdiag.analyze(f"{net}:Net")
     assert "--inputs" in caught.value.fix
@@ -85,7 +85,7 @@ def test_a_missing_file_or_name_is_told(tmp_path: Path, net: str) -> None:
 def test_a_pickled_module_is_read_when_that_is_asked_for_only(tmp_path: Path) -> None:
     file = tmp_path / "module.pt"
     torch.save(nn.Linear(3, 2), file)
-    asked = asked_source(file, {"input": Input((1, 3), max=(7, 3))}, unpickle=True)
+    asked = resolve_source(file, {"input": Input((1, 3), max=(7, 3))}, unpickle=True)
 
     assert isinstance(asked, ModuleInputs)
     assert trtdiag.analyze(asked).errors == ()
@@ -93,10 +93,10 @@ def test_a_pickled_module_is_read_when_that_is_asked_for_only(tmp_path: Path) ->
         trtdiag.analyze(file)
     assert "--unpickle" in caught.value.fix
     with pytest.raises(ArgumentError, match="needs its inputs"):
-        asked_source(file, unpickle=True)
+        resolve_source(file, unpickle=True)
     torch.save(nn.Linear(3, 2).state_dict(), file)
     with pytest.raises(ArgumentError, match="holds a OrderedDict"):
-        asked_source(file, [Input((1, 3))], unpickle=True)
+        resolve_source(file, [Input((1, 3))], unpickle=True)
 
 
 def test_without_weights_all_but_their_values_is_checked(net: str) -> None:
@@ -264,7 +264,7 @@ def test_other_inputs_and_unknown_architectures(tmp_path: Path) -> None:
         import transformers
     config = transformers.LlamaConfig(**CONFIGS["LlamaForCausalLM"][0], architectures=["LlamaForCausalLM"])
     config.save_pretrained(tmp_path)
-    asked = asked_source(tmp_path, {"input_ids": Input((1, 3), max=(5, 11), dtype=torch.int64)})
+    asked = resolve_source(tmp_path, {"input_ids": Input((1, 3), max=(5, 11), dtype=torch.int64)})
     assert isinstance(asked, ModuleInputs)
     assert [(dim.min, dim.max) for dim in asked.dims] == [(1, 5), (3, 11)]
     config.architectures = ["NoSuchModel"]

@@ -27,7 +27,7 @@ from trtdiag.symbolic.expr import Add, FloorDiv, Mul
 Ask = Callable[[Expr], Value | None]
 
 
-class SizeWriter:
+class ShapeTensorWriter:
     """Writes expressions as vectors of one element, each expression once.
 
     A size that a tensor of the network has is read off its shape; another one is computed from such sizes.
