@@ -1,4 +1,4 @@
-"""Adds layers to a network, and reshapes, permutes, slices and broadcasts tensors: below the operators of ``Writer``."""
+"""Adds layers to a network; reshapes, permutes, slices and broadcasts tensors, below the operators of ``Writer``."""
 
 from __future__ import annotations
 
