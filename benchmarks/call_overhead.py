@@ -99,7 +99,7 @@ def on_nothing(compiled: CompiledProgram, x: torch.Tensor) -> CompiledProgram:
     names = [input_name(0, manifest.inputs[0].name), output_name(0, manifest.outputs[0].name)]
     sharing = SimpleNamespace(__members__={"PROFILE_SHARING_0806": 0})
     trt = SimpleNamespace(TensorLocation=SimpleNamespace(HOST="host"), PreviewFeature=sharing)
-    runner = EngineRunner(trt, NoEngine(names, tuple(shape)), manifest, x.device, gpu=NoGpu())
+    runner = EngineRunner(trt, NoEngine(names, tuple(shape)), manifest, x.device, gpu=NoGpu())  # type: ignore[arg-type]
     with patched_cache(lambda *_: runner):
         made(x)
     return made
@@ -136,7 +136,7 @@ def main() -> None:
         x = torch.randn(rows, 5)
         exported = export(model, (torch.randn(3, 5),), dynamic_shapes={"input": {0: Dim("n", min=1, max=64)}})
         compiled = trtdiag.compile(exported, backend="reference", min_segment_ops=1, verify=False)
-        programs = {
+        programs: dict[str, Callable[..., object]] = {
             "eager": model,
             "exported module": exported.module(),
             "compiled module": compiled.module(),

@@ -22,6 +22,7 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -184,7 +185,7 @@ def what_if(sizes: tuple[int, ...], console: Console) -> None:
         for name, build in GRAPHS.items():
             module, limits = build(size)
             found = partition(module, limits, PartitionOptions(min_segment_ops=5))
-            (spent,) = best_of_each(lambda found=found: each_alone(found), runs=1)
+            (spent,) = best_of_each(partial(each_alone, found), runs=1)
             table.add_row(name, str(size), str(len(limits)), f"{spent:.2f}", f"{spent / len(limits) * 1e3:.1f}")
     console.print(table)
 

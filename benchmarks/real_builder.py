@@ -92,7 +92,7 @@ def _lines(case: Row, limit_s: float) -> tuple[list[Row], str]:
         child.join()
         why = f"the process ended ({child.exitcode})"
     finally:
-        if child.is_alive():
+        if child.is_alive() and child.pid:
             # Its whole group: the builder runs in a child of its child, which must not go on alone.
             os.killpg(child.pid, signal.SIGKILL)
         child.join()

@@ -208,7 +208,7 @@ def _refusal(report: Report, index: int, refusal: Refusal) -> Row:
 
 
 def _failed_stages(report: Report) -> str:
-    told = [f"{stage.name}: {stage.message}" for stage in report.analysis.stages if stage.status != "ok"]
+    told = [f"{stage.name}: {stage.message}" for stage in report.analysis.stages if stage.state != "ok"]
     return "; ".join(told)[:600]
 
 

@@ -13,7 +13,7 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,8 @@ class _Flops(Interpreter):
             placed = self._point.place(n.meta.get("val"))
         except UnplaceableError:
             return None
-        if n.op == "call_function" and n.target is not operator.getitem:
-            self._count(n)
+        if callable(n.target) and n.target is not operator.getitem:
+            self._count(n, n.target)
         return self._made(placed)
 
     def _made(self, placed: Any) -> Any:
@@ -71,11 +71,11 @@ class _Flops(Interpreter):
             return [self._made(item) for item in placed]
         return self._point.tensor(placed) if hasattr(placed, "sizes") else placed
 
-    def _count(self, n: Node) -> None:
+    def _count(self, n: Node, target: Callable[..., Any]) -> None:
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         counter = FlopCounterMode(display=False)
         with contextlib.suppress(Exception), counter, self._point.mode:
-            n.target(*args, **kwargs)
+            target(*args, **kwargs)
         self.by_node[n.name] = counter.get_total_flops()
 
 

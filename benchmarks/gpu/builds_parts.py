@@ -77,7 +77,7 @@ def wanted(count: int = len(WIDTHS)) -> Wanted:
 
 def latency_ms(engine: Engine) -> float:
     """The median time of a run at the usual sizes."""
-    runner = get_backend("tensorrt").load(engine.blob, engine.manifest)
+    runner = get_backend("tensorrt").load(memoryview(engine.blob), engine.manifest)
     given = usual_inputs(engine.manifest, "cuda")
     times = []
     for turn in range(RUNS + 10):

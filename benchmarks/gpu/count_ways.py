@@ -68,7 +68,7 @@ def told(name: str, backend_name: str) -> dict[str, Any]:
         backend = get_backend(backend_name)
         with old_shapes(name.endswith("old shapes")):
             engine = build_engine(backend, one, network_profile(one, {"s": 16}), options, target)
-        runner = backend.load(engine.blob, engine.manifest)
+        runner = backend.load(memoryview(engine.blob), engine.manifest)
         points = 0
         for count in (1, 17, ROWS):
             for which in ("none", "one", "half", "all"):

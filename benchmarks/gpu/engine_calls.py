@@ -32,6 +32,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
+from trtdiag import Precision
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.engine_bindings import Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
@@ -131,7 +132,7 @@ def bare(made: CompiledProgram, x: Tensor) -> dict[str, Callable[[], object]]:
     context.take(scratch.own())
     given = ports.readable([x])
     context.tell(given, ports.key(given))
-    outputs = context.outputs()
+    outputs = context.outputs(given)
     context.enqueue(outputs, stream)
     execute = context.context.execute_async_v3
     held = (runtime, engine, given, outputs)
@@ -156,7 +157,7 @@ def one_case(name: str, level: int) -> list[Row]:
     made = trtdiag.compile(
         exported,
         backend="tensorrt",
-        precision=precision,
+        precision=Precision(precision),
         optimization_level=level,
         min_segment_ops=1,
         keep_in_torch=("aten.cumsum",),
@@ -185,7 +186,7 @@ def one_case(name: str, level: int) -> list[Row]:
     found = []
     for way, call in ways.items():
         with torch.no_grad():
-            row = {
+            row: dict[str, Any] = {
                 "case": name,
                 "way": way,
                 "engines": len(made.manifests),

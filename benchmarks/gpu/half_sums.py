@@ -64,7 +64,7 @@ def main() -> None:
             found = {}
             try:
                 engine = build_engine(backend, made, network_profile(made, {}), options, get_target(asked.target))
-                runner = backend.load(engine.blob, engine.manifest)
+                runner = backend.load(memoryview(engine.blob), engine.manifest)
                 if kind == "softmax":
                     (y,) = runner([torch.zeros(shape, dtype=torch.float16, device=backend.device)])
                     found["of 1"] = f"{float(y.float().min()) * terms:g} to {float(y.float().max()) * terms:g}"

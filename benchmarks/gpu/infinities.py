@@ -202,7 +202,7 @@ def main() -> None:
                 engine = build_engine(
                     backend, network, network_profile(network, {}), options, get_target(options.target)
                 )
-                (found,) = backend.load(engine.blob, engine.manifest)([given.to(backend.device)])
+                (found,) = backend.load(memoryview(engine.blob), engine.manifest)([given.to(backend.device)])
             except TrtdiagError as error:
                 print(f"{precision} {way:36} {' '.join(str(error).split())[:300]}", flush=True)
                 continue

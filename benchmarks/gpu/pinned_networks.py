@@ -82,7 +82,7 @@ def models() -> dict[str, tuple[nn.Module, tuple[Any, ...], dict[str, Any], Any]
         "causal": Only(lambda m, x: F.scaled_dot_product_attention(m.a(x), x, x, is_causal=True), a=nn.Linear(16, 16)),
         "gelu": Only(lambda m, x: m.b(F.gelu(m.a(x), approximate="tanh")), a=nn.Linear(16, 32), b=nn.Linear(32, 16)),
     }
-    found = {name: (part.eval(), (small,), {}, dims) for name, part in parts.items()}
+    found: dict[str, Any] = {name: (part.eval(), (small,), {}, dims) for name, part in parts.items()}
     found["transformer"], found["conv"] = seeds()["transformer"], seeds()["conv"]
     wide = nn.Sequential(Block(768, 12, False), Block(768, 12, False)).eval()
     deep = nn.Sequential(Block(768, 12, True), Block(768, 12, True)).eval()

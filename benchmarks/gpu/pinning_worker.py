@@ -147,7 +147,7 @@ def done(key: str, options: CompileOptions, folder: Path) -> dict[str, Any]:
     row["said"] = list(dict.fromkeys(_SAID))[:12]
     row["build_s"] = time.perf_counter() - begun
     parity = Parity(half=True, build_s=row["build_s"])
-    runner = backend.load(engine.blob, engine.manifest)
+    runner = backend.load(memoryview(engine.blob), engine.manifest)
     for given in _drawn(network, profile):
         expected = run(network, given)
         on_gpu = [

@@ -43,7 +43,7 @@ def spelled(module: nn.Module) -> nn.Module | None:
     made = copy.deepcopy(module)
     norms = [name for name, each in made.named_modules() if isinstance(each, nn.InstanceNorm2d)]
     for name in norms:
-        made.set_submodule(name, Spelled(made.get_submodule(name)))
+        made.set_submodule(name, Spelled(made.get_submodule(name)))  # type: ignore[arg-type]
     return made if norms else None
 
 

@@ -28,5 +28,5 @@ def say_ready(out: TextIO, options: CompileOptions) -> None:
     backend = get_backend(options.backend)
     network = builder.build()
     engine = build_engine(backend, network, network_profile(network, {}), options, get_target(options.target))
-    backend.load(engine.blob, engine.manifest)
+    backend.load(memoryview(engine.blob), engine.manifest)
     print(json.dumps({"ready": round(time.perf_counter() - begun, 2)}), file=out, flush=True)
