@@ -65,6 +65,7 @@ PLANTED = "tests/test_planted_faults.py"
 """It has such imports as text."""
 FROM_PACKAGE = re.compile(r"\bfrom (trtdiag[\w.]*) import (?:\(([^)]*)\)|([\w ,]+))", re.ASCII)
 MAY_USE_PRIVATE_TORCH = frozenset({"graph", "frontend", "lower", "shapes", "dims"})
+MAY_USE_PRIVATE_CUDA = "trtdiag/engine/tensorrt/gpu.py"
 MAY_IMPORT_TENSORRT = "trtdiag/engine/tensorrt/"
 
 
@@ -252,7 +253,7 @@ def private_torch(root: Path) -> list[str]:
     """Private names of torch outside the packages that may touch them."""
     faults = []
     for name, tree in _trees(root, PACKAGE):
-        if _unit(name) in MAY_USE_PRIVATE_TORCH:
+        if _unit(name) in MAY_USE_PRIVATE_TORCH or name == MAY_USE_PRIVATE_CUDA:
             continue
         for node in _nodes(tree):
             for dotted in (*_imported(node), _dotted(node)):

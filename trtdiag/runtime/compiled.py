@@ -20,6 +20,10 @@ from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.flat_program import FlatProgram
+from trtdiag.runtime.given_outputs import fill, flat_outputs
+from trtdiag.runtime.in_place_execution import may_be_written
+from trtdiag.runtime.prepared_calls import PreparedCalls
+from trtdiag.runtime.program_graphs import ProgramGraphs, why_not_whole
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
 from trtdiag.wording import told_name
 
@@ -77,6 +81,8 @@ class CompiledProgram:
         self._names = _names_by_place(exported)
         self._module: GraphModule | None = None
         self._flat: FlatProgram | None = None
+        self._prepared: PreparedCalls | None = None
+        self._whole: ProgramGraphs | None = None
         self._trusting = self._varying = False
         self._lock = Lock()
         self._graphs: GraphChoice | None = None
@@ -97,6 +103,11 @@ class CompiledProgram:
         """
         if kwargs:
             args, kwargs = self._by_place(args, kwargs)
+        elif self._prepared is not None and not torch.compiler.is_compiling():
+            # An engine has neither gradients nor autocast, and all else was checked for the same sizes.
+            result = self._prepared(args)
+            if result is not None:
+                return result
         if torch.compiler.is_exporting():  # nothing runs, and the sizes may be symbols of the trace
             return self._traced(args, kwargs)
         with choosing_graphs(self._graphs, self._rtx):
@@ -108,13 +119,45 @@ class CompiledProgram:
                         stack.enter_context(torch.autocast(device, enabled=False))
                 return self._called(args, kwargs)
 
+    def run_into(self, outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Like a call, with the results in memory of the caller's.
+
+        A program of one engine writes there itself once it has run with the same sizes; recorded as a CUDA graph, too,
+        without a copy.  What an engine cannot write to (a slice, memory that is an input's, too) is copied into.
+
+        Args:
+            outputs: Nested as what a call returns, of the same shapes and dtypes; ``None`` for what is no tensor.
+            args: As in a call.
+            kwargs: As in a call.
+
+        Returns:
+            ``outputs``.
+
+        Raises:
+            UserError: ``given-outputs`` where one does not fit, and none is changed; else as a call.
+            ShapeOutOfRangeError: As a call.
+        """
+        places = flat_outputs(self.exported_program, outputs)
+        prepared = None if kwargs or torch.compiler.is_compiling() else self._prepared
+        whole = prepared is not None and all(isinstance(each, torch.Tensor) for each in (*places, *args))
+        if prepared is None or not whole or not may_be_written(places, args) or prepared(args, places) is None:
+            fill(places, self(*args, **kwargs))
+        return outputs
+
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = self._inputs.leaves(args, kwargs)
         seen = described(leaves)
         # Sizes, dtypes and numbers decide all that is checked, unless the data decide sizes: what went well once needs
         # no second look.
         if seen in self._known and self._flat is not None:
-            return self._flat(leaves)
+            if self._whole is not None:
+                outputs = self._whole(leaves, seen)
+                if outputs is not None:
+                    return self._flat.nested(outputs)
+            result = self._flat(leaves)
+            if self._prepared is not None and leaves is args:
+                self._prepared.learn(args)
+            return result
         self._inputs.check(leaves)
         module = self._runnable()
         if self._flat is not None and self._flat.in_place and not self._trusting:
@@ -141,22 +184,24 @@ class CompiledProgram:
 
     @checked(most=whole(0))
     def cuda_graphs(self, most: int = 8) -> CompiledProgram:
-        """This program, whose engines from now on replay their runs as CUDA graphs.
+        """This program, which from now on replays its runs as CUDA graphs, what runs in PyTorch included.
 
         A run that is replayed costs the CPU one launch, whatever its number of kernels: that helps where kernels are
         short.  Sizes are recorded when they come for the second time.  Off unless asked for, since each graph has
-        memory of its own for the engine's inputs, outputs and scratch, and copies them in and out; results are the
-        caller's to keep.  Caches that an engine writes in place are not copied: a graph is for those that it was
-        recorded with, and keeps them.  Engines of TensorRT only; an engine that cannot be recorded runs as always, with
-        a warning.
+        memory of its own for inputs, outputs and scratch, and copies them in and out; results are the caller's to keep.
+        A program of one engine is recorded on the caller's memory, too, where that comes again: then nothing is copied.
+        Caches that an engine writes in place are not copied: a graph is for those that it was recorded with, and keeps
+        them.  Of a program that cannot be recorded whole the engines are, one by one; an engine that cannot be recorded
+        runs as always; both with a warning.
 
         Args:
-            most: For how many sizes each engine keeps a graph, on each stream of each thread; 0 drops them all.
+            most: For how many sizes graphs are kept, on each stream of each thread; 0 drops them all.
 
         Raises:
             UserError: ``wrong-option``.
         """
         self._graphs = GraphChoice(most) if most else None
+        self._prepare_anew()
         return self
 
     @checked(cache=optional(place), cuda_graphs=flag, kernel_specialization=optional(one_of(*KERNEL_SPECIALIZATION)))
@@ -182,6 +227,7 @@ class CompiledProgram:
             UserError: ``wrong-option``.
         """
         self._rtx = RtxChoice(cache, cuda_graphs, kernel_specialization)
+        self._prepare_anew()
         return self
 
     def module(self) -> torch.nn.Module:
@@ -224,7 +270,18 @@ class CompiledProgram:
                 counted = any(manifest.counts for manifest in self.manifests)
                 self._varying = self._trusting and (counted or sizes_vary(self._module))
                 self._flat = FlatProgram(self._module, self.exported_program)
+                self._prepare_anew()
             return self._module
+
+    def _prepare_anew(self) -> None:
+        """Forget how calls were prepared: engines run in another way from now on."""
+        flat, graphs = self._flat, self._graphs
+        self._prepared = None if flat is None or flat.single is None else PreparedCalls(flat, flat.single)
+        self._whole = None
+        if flat is not None and flat.single is None and graphs is not None and self._module is not None:
+            held = [*self._module.parameters(), *self._module.buffers()]
+            why = why_not_whole(self.exported_program, self.manifests, flat.in_place)
+            self._whole = ProgramGraphs(flat.run, held, self._rtx, graphs.most, why)
 
 
 def _names_by_place(exported: ExportedProgram) -> tuple[str, ...]:

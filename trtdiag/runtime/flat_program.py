@@ -9,11 +9,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
+from trtdiag.engine.backend import PLAIN
 from trtdiag.graph.pytree import rebuilt
 from trtdiag.runtime import execution
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.in_place_execution import write_in_place
-from trtdiag.runtime.single_engine import PLAIN, SingleEngine
+from trtdiag.runtime.single_engine import SingleEngine
 
 
 class FlatProgram:
@@ -27,6 +28,8 @@ class FlatProgram:
 
     Attributes:
         in_place: How many inputs and buffers its engines write to, in the place of copies into them.
+        single: The engine of a program that is nothing else.
+        run: From flat inputs to flat results.
     """
 
     def __init__(self, module: GraphModule, exported: ExportedProgram) -> None:
@@ -41,10 +44,10 @@ class FlatProgram:
                 graph.erase_node(node)
         asks = all(place is not None for _, given in self._guards for place in given)
         self.in_place = write_in_place(graph) if asks else 0
-        self._single = SingleEngine.of(module, graph)
+        self.single = SingleEngine.of(module, graph)
         for node in graph.find_nodes(op="call_function", target=EXECUTE_ENGINE):
             node.target = execute_here
-        self._run = GraphModule(module, graph).forward
+        self.run = GraphModule(module, graph).forward
         self._spec = exported.call_spec.out_spec
         self._is_leaf = self._spec is not None and self._spec.is_leaf()
 
@@ -59,9 +62,11 @@ class FlatProgram:
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
         """The result, nested as the program's."""
-        outputs = None if self._single is None else self._single(leaves)
-        if outputs is None:
-            outputs = self._run(*leaves)
+        outputs = None if self.single is None else self.single(leaves)
+        return self.nested(self.run(*leaves) if outputs is None else outputs)
+
+    def nested(self, outputs: Sequence[Any]) -> Any:
+        """Flat results, nested as the program's."""
         if self._is_leaf:
             return outputs[0]
         return outputs if self._spec is None else rebuilt(list(outputs), self._spec)

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from trtdiag.engine.backend import PLAIN
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.operators import ATEN, OF_SIZES, operator_of, schema_name
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_inputs import check_engine_inputs
 from trtdiag.runtime.execution import execute, run_checked, unshared
-from trtdiag.runtime.single_engine import PLAIN
 
 
 def execute_in_place(

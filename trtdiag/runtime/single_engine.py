@@ -9,15 +9,11 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.engine.backend import Runner
+from trtdiag.engine.backend import PLAIN, Prepared, Runner
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.operators import CAST
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import CACHE
-
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types of tensors that are what they seem; those of tracers are others."""
-
 
 Cast = tuple[int, torch.dtype | None]
 """Which tensor, and the dtype that it is cast to; ``None``: it stays as it is."""
@@ -38,6 +34,10 @@ class SingleEngine:
         self._manifest = manifest_from_text(str(call.args[2]))
         self._given, self._returned = tuple(given), tuple(returned)
         self._runners: dict[torch.device, Runner] = {}
+        self._casts = any(dtype is not None for _, dtype in (*given, *returned))
+        # Where each output of the engine is one result, the engine itself can write into the caller's memory.
+        order = [index for index, _ in returned]
+        self._places = order if sorted(order) == list(range(len(self._manifest.outputs))) else None
 
     @classmethod
     def of(cls, module: GraphModule, graph: Graph) -> SingleEngine | None:
@@ -73,12 +73,42 @@ class SingleEngine:
         runner = self._runners.get(device)
         if runner is None:
             runner = self._runners[device] = CACHE.get(self._manifest, self._engine, str(device))
-        outputs = runner(
-            [
-                tensor if dtype is None else tensor.to(dtype)
-                for tensor, (_, dtype) in zip(given, self._given, strict=True)
-            ]
-        )
+        return self._results(runner(self._entered(leaves)))
+
+    def prepared(self, leaves: Sequence[Any]) -> Prepared | None:
+        """What runs the engine again for inputs like these, which it has just run; ``None`` where there is no such way.
+
+        Args:
+            leaves: The program's inputs.
+        """
+        first = leaves[self._given[0][0]]
+        prepare = getattr(self._runners.get(first.device), "prepared", None)
+        return None if prepare is None else prepare(self._entered(leaves))
+
+    def again(self, run: Prepared, leaves: Sequence[Any], outputs: Sequence[torch.Tensor] | None = None) -> Any:
+        """What the program returns, as a list, by a prepared run; ``None`` where it must be called the usual way.
+
+        Args:
+            run: Of ``prepared`` for inputs like these.
+            leaves: The program's inputs.
+            outputs: Where to write, in the order of the results; new memory where not given.
+        """
+        if outputs is not None:
+            if self._places is None or self._casts:
+                return None
+            written = [outputs[self._places.index(index)] for index in range(len(outputs))]
+            return outputs if run.takes(written) and run(self._entered(leaves), written) else None
+        made = run(self._entered(leaves))
+        return None if made is None else self._results(made)
+
+    def _entered(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        if not self._casts:
+            return [leaves[index] for index, _ in self._given]
+        return [leaves[index] if dtype is None else leaves[index].to(dtype) for index, dtype in self._given]
+
+    def _results(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        if not self._casts:
+            return [outputs[index] for index, _ in self._returned]
         return [outputs[index] if dtype is None else outputs[index].to(dtype) for index, dtype in self._returned]
 
 

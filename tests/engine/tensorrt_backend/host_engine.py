@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -92,6 +93,34 @@ class Engine:
         return self.trt.of("IExecutionContext")
 
 
+class RowSums(Engine):
+    """An engine that reads all on the GPU: the sum of each row of x."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(version)
+        self.names = ["input 0: x", "output 0: y"]
+        self.engine.__dict__["facts"] = {"num_io_tensors": 2}
+
+    def _shape(self, context: Recorded, name: str) -> tuple[int, ...]:
+        return ([args[1] for called, args, _ in context.calls if called == "set_input_shape"][-1][0],)
+
+    def _execute(self, context: Recorded, stream: int) -> bool:
+        if stream != RECORDING and self.runs:
+            addresses = {args[0]: args[1] for called, args, _ in context.calls if called == "set_tensor_address"}
+            (rows,) = self._shape(context, "output 0: y")
+            if rows:
+                x = at(addresses["input 0: x"], torch.float16, (rows, 5))
+                at(addresses["output 0: y"], torch.float16, (rows,)).copy_(x.sum(1))
+        return self.runs
+
+    def runner(self, gpu: HostGpu | None = None, scratch: type[Scratch] = Scratch) -> EngineRunner:
+        known = manifest()
+        plain = replace(
+            known, inputs=known.inputs[:1], outputs=(EngineOutput("y", torch.float16, (symbol("s"),)),), ranges={}
+        )
+        return EngineRunner(self.trt, self.engine, plain, CPU, gpu=gpu or HostGpu(), scratch=scratch)
+
+
 class HostGpu(Gpu):
     """The CPU in the place of a GPU: streams are numbers, and a recording is the calls that made it."""
 
@@ -116,7 +145,7 @@ class HostGpu(Gpu):
             raise RuntimeError(self.fails)
         return lambda: work(7)
 
-    def mark(self) -> int:
+    def mark(self, device: torch.device, stream: int) -> int:
         self.marks.append(len(self.marks))
         return self.marks[-1]
 

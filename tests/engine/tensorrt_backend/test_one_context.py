@@ -55,15 +55,37 @@ def test_threads_take_turns() -> None:
     assert len(engine.contexts) == 1
 
 
-def test_graphs_are_refused_with_a_warning() -> None:
+def test_graphs_are_recorded_while_sizes_stay() -> None:
     engine, gpu = _without_sharing(), HostGpu()
     runner = engine.runner(gpu)
     with choosing_graphs(GraphChoice(4)):
-        with pytest.warns(RuntimeWarning, match="one context"):
+        for _ in range(4):
+            _run(runner, engine, 3, 4)
+        assert gpu.recorded == 1
+        _run(runner, engine, 5, 4)
+        _run(runner, engine, 3, 4)
+    assert gpu.recorded == 1
+    assert len(engine.contexts) == 1
+
+
+def test_graphs_that_cannot_be_recorded_warn_once() -> None:
+    engine, gpu = _without_sharing(), HostGpu()
+    runner = engine.runner(gpu)
+    gpu.fails = "operation not permitted when stream is capturing"
+    with choosing_graphs(GraphChoice(4)):
+        for _ in range(2):
+            _run(runner, engine, 3, 4)
+        with pytest.warns(RuntimeWarning, match="not permitted when stream is capturing"):
             _run(runner, engine, 3, 4)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             _run(runner, engine, 3, 4)
+
+
+def test_a_graph_of_more_than_the_engine_is_refused() -> None:
+    engine, gpu = _without_sharing(), HostGpu()
+    runner = engine.runner(gpu)
+    _run(runner, engine, 3, 4)
     gpu.is_recording = True
     with pytest.raises(UserError) as caught:
         _run(runner, engine, 3, 4)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import torch
@@ -11,6 +13,21 @@ from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
 from trtdiag.engine.tensorrt.output_allocator import CountedOutputs
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import InternalError, PlatformError
+
+
+@dataclass
+class Turn:
+    """Of a context that several threads use: who runs has the lock.
+
+    Attributes:
+        lock: Is held from telling the context what to do until it is on its stream.
+        stream: Where it ran last; ``None`` before.
+        in_a_row: How often it ran with the sizes that it has.
+    """
+
+    lock: Lock = field(default_factory=Lock)
+    stream: int | None = None
+    in_a_row: int = 0
 
 
 class EngineContext:
@@ -23,6 +40,7 @@ class EngineContext:
 
     Attributes:
         key: What decided the sizes that it was told last; ``None`` before, and after a refusal.
+        given_away: Whether a graph that another records has it: nothing else may run in it then.
 
     Raises:
         PlatformError: ``context-memory``, ``context-profile``.
@@ -40,6 +58,7 @@ class EngineContext:
         _choose_profile(context, stream)
         self.context: Any = context
         self.key: Key | None = None
+        self.given_away = False
         self._ports, self._scratch = ports, scratch
         self._memory: torch.Tensor | None = None
         self._counted = CountedOutputs(ports.trt, context, ports.counted, ports.device) if ports.counted else None
@@ -114,6 +133,15 @@ class EngineContext:
             for index in self._known
         )
 
+    def run_on(self, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], key: Key, stream: int) -> None:
+        """Run on memory that the engine reads and writes as it is; what is recorded of it is this memory's.
+
+        Raises:
+            InternalError: ``tensorrt-run``.
+        """
+        self.tell(given, key)
+        self.enqueue(outputs, stream)
+
     def enqueue(self, outputs: Sequence[torch.Tensor], stream: int) -> None:
         """Put the run onto a stream.
 
@@ -123,13 +151,21 @@ class EngineContext:
         for index, tensor in zip(self._known, outputs, strict=True):
             self._put(self._ports.outputs[index], tensor)
         if not self.context.execute_async_v3(stream):
-            raise _failed("TensorRT does not run the engine")
+            raise run_refused()
 
     def _put(self, name: str, tensor: torch.Tensor) -> None:
-        address = tensor.data_ptr() or self._nothing.data_ptr()
+        self.put_address(name, tensor.data_ptr() or self._nothing.data_ptr())
+
+    def put_address(self, name: str, address: int) -> None:
+        """Say where an input or output is."""
         if self._addresses.get(name) != address:
             self.context.set_tensor_address(name, address)
             self._addresses[name] = address
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the outputs for the sizes that it was told last."""
+        return self._shapes
 
     def _tell_shapes(self, key: Key) -> None:
         self.key = None
@@ -164,6 +200,11 @@ def _choose_profile(context: Any, stream: int) -> None:
             fix="compile the program again",
             reference="context-profile",
         )
+
+
+def run_refused() -> InternalError:
+    """TensorRT did not put a run onto its stream."""
+    return _failed("TensorRT does not run the engine")
 
 
 def _failed(message: str) -> InternalError:

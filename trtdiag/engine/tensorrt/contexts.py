@@ -72,6 +72,7 @@ class Contexts:
         for place in self._places.by_stream.values():
             if place.context is not None and place.context.key == key:
                 given, place.context = place.context, None
+                given.given_away = True
                 self._given_away.append((call, given))
                 return given
         raise UserError(

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from cachetools import LRUCache
 
+from trtdiag.engine.kept_recordings import MOST_CREDIT, KeptRecordings
 from trtdiag.engine.tensorrt.context import EngineContext
-from trtdiag.engine.tensorrt.engine_bindings import Key, Ports, readable
+from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports, readable
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay
-from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import InternalError
 
 _Recorded = tuple[Key, tuple[int, ...]]
 """What a graph was recorded for: sizes, and the addresses of what it writes to."""
-_MOST_CREDIT = 8
-"""Own choice: how often others must ask for the place of a graph that was used much before it gives way."""
+MOST_DIRECT = 4
+"""Own choice: graphs of one set of sizes that read and write the caller's memory."""
+
+Addresses = tuple[int, ...]
+"""Where the inputs and outputs of a run are."""
 
 
 @dataclass
 class EngineGraph:
-    """One recorded run: it reads and writes memory of its own, so that what it is given may be anywhere.
+    """The recorded runs of one set of sizes.
+
+    One reads and writes memory of its own, so that what it is given may be anywhere: it costs copies.  Where PyTorch
+    gives memory of the same addresses again and again, as in a loop, runs are recorded on that memory as well, and
+    nothing is copied: such a graph runs only when tensors are at its addresses, which are the caller's then.
 
     Attributes:
         context: What it was recorded from; it must stay as it was, and so must its scratch memory.
@@ -32,7 +38,9 @@ class EngineGraph:
         written: The inputs that it writes to, where outputs are in their place, by the index of the output.
         replay: Runs it.
         held: What was read while it was recorded.
-        credit: How much it was used since others asked for its place.
+        direct: Runs on memory of the caller's, by its addresses.
+        seen: Addresses that came once and may come again.
+        misses: Runs with copies since memory was last where a direct run has it.
     """
 
     context: EngineContext
@@ -40,11 +48,32 @@ class EngineGraph:
     outputs: tuple[torch.Tensor, ...]
     written: Mapping[int, int]
     replay: Replay
-    held: object = None
-    credit: int = 1
+    held: Sequence[torch.Tensor]
+    direct: dict[Addresses, Replay] = field(default_factory=dict)
+    seen: LRUCache[Addresses, None] = field(default_factory=lambda: LRUCache(4 * MOST_DIRECT))
+    misses: int = 0
 
-    def run(self, given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The outputs, in new memory: the next run writes over the graph's own.
+    def new_outputs(self, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Memory for the outputs of a run; those in the place of inputs are these."""
+        return [
+            given[self.written[index]] if index in self.written else torch.empty_like(own)
+            for index, own in enumerate(self.outputs)
+        ]
+
+    def addresses(self, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> Addresses | None:
+        """Where a run would read and write; ``None`` where TensorRT cannot do so there."""
+        found = []
+        for own, tensor in zip(self.inputs, given, strict=True):
+            if own is not None:
+                if not tensor.is_contiguous():
+                    return None
+                found.append(tensor.data_ptr())
+        # What it writes to is where it was recorded, and outputs that are new are aligned.
+        found += [output.data_ptr() for output in outputs]
+        return None if any(address % ALIGNMENT or not address for address in found) else tuple(found)
+
+    def run_with_copies(self, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+        """Fill the outputs; the next run writes over the graph's own memory.
 
         Inputs that it writes to were given when it was recorded.
         """
@@ -52,31 +81,29 @@ class EngineGraph:
             if own is not None:
                 own.copy_(tensor)
         self.replay()
-        return _results(self.outputs, self.written, given)
+        for index, (own, output) in enumerate(zip(self.outputs, outputs, strict=True)):
+            if index not in self.written:
+                output.copy_(own)
 
 
 class EngineGraphs:
     """The recorded runs of one engine for one program, on one stream of one thread.
 
-    Sizes that come for the first time run as always: recording costs more than a run.  The second time they are
-    recorded.  Where there are as many graphs as may be, the one not used for longest gives way, but only once it was
-    asked to as often as it was used of late: sizes that come in turn, one more than there is room for, would otherwise
-    be recorded at every call.
+    Sizes that come for the second time are recorded; ``KeptRecordings`` says which are kept.
 
     Args:
         ports: The engine's inputs and outputs.
-        scratch: Makes execution contexts, and has memory for them.
+        make: Makes an execution context that has scratch memory, for runs on a stream.
         gpu: What records.
-        most: How many graphs are kept.
+        most: For how many sets of sizes runs are kept.
 
     Attributes:
         refused: Why the engine cannot be recorded; empty where nothing failed.
     """
 
-    def __init__(self, ports: Ports, scratch: Scratch, gpu: Gpu, most: int) -> None:
-        self._ports, self._scratch, self._gpu, self._most = ports, scratch, gpu, most
-        self._kept: OrderedDict[_Recorded, EngineGraph] = OrderedDict()
-        self._seen: LRUCache[_Recorded, None] = LRUCache(4 * most)  # sizes that came once and may come again
+    def __init__(self, ports: Ports, make: Callable[[int], EngineContext], gpu: Gpu, most: int) -> None:
+        self._ports, self._make, self._gpu = ports, make, gpu
+        self._kept: KeptRecordings[_Recorded, EngineGraph] = KeptRecordings(most)
         self._empty: set[Key] = set()
         self._written = ports.manifest.written
         self.refused = ""
@@ -84,8 +111,26 @@ class EngineGraphs:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def run(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...] | None:
+    def shapes(self, key: Key) -> tuple[tuple[int, ...], ...] | None:
+        """The shapes of the outputs of recorded sizes that are in no input's place; ``None`` where they are not."""
+        found = self._kept.peek((key, ()))
+        return None if found is None else tuple(tuple(output.shape) for output in found.outputs)
+
+    def never(self, key: Key) -> bool:
+        """Whether runs with these sizes are not recorded, however often they come."""
+        return bool(self.refused) or key in self._empty
+
+    def run(
+        self, given: Sequence[torch.Tensor], key: Key, stream: int, outputs: Sequence[torch.Tensor] | None = None
+    ) -> Sequence[torch.Tensor] | None:
         """The outputs; ``None`` where these sizes are to run as always.
+
+        Args:
+            given: The inputs where the engine looks for them.
+            key: What decides their sizes.
+            stream: Where to run.
+            outputs: Where to write, row-major, of the engine's shapes and dtypes, for sizes that are recorded; new
+                memory where not given.
 
         Raises:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
@@ -96,28 +141,48 @@ class EngineGraphs:
             return None  # a graph would write to a copy
         which = key, tuple(tensor.data_ptr() for tensor in written)
         found = self._kept.get(which)
-        if found is not None:
-            self._kept.move_to_end(which)
-            found.credit = min(found.credit + 1, _MOST_CREDIT)
-            return found.run(given)
-        if self.refused or key in self._empty or not self._has_place(which):
-            return None
-        return self._recorded(given, which, stream)
+        if found is None:
+            if outputs is not None or self.never(key) or not self._kept.wants(which):
+                return None
+            return self._recorded(given, which, stream)
+        outputs = found.new_outputs(given) if outputs is None else outputs
+        replay = self._direct(found, given, outputs, key)
+        if replay is None:
+            found.run_with_copies(given, outputs)
+        else:
+            replay()
+        return outputs
 
-    def _has_place(self, key: _Recorded) -> bool:
-        """Whether a graph for these sizes is worth recording now."""
-        if key not in self._seen:
-            self._seen[key] = None
-            return False
-        self._seen[key] = None  # now the one that came last
-        if len(self._kept) < self._most:
-            return True
-        oldest = next(iter(self._kept.values()))
-        if oldest.credit > 0:
-            oldest.credit -= 1
-            return False
-        self._kept.popitem(last=False)
-        return True
+    def _direct(
+        self, found: EngineGraph, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], key: Key
+    ) -> Replay | None:
+        """A recorded run on this very memory; ``None`` where there is none, and none is worth recording now."""
+        where = found.addresses(given, outputs)
+        if where is None:
+            return None
+        replay = found.direct.get(where)
+        if replay is not None:
+            found.misses = 0
+            return replay
+        found.misses += 1
+        if where not in found.seen:
+            found.seen[where] = None
+            return None
+        if len(found.direct) >= MOST_DIRECT:
+            if found.misses <= MOST_CREDIT * MOST_DIRECT:
+                return None
+            found.direct.clear()  # memory is elsewhere now
+        del found.seen[where]
+        found.misses = 0
+        ports = zip(given, found.held, self._ports.on_host, strict=True)
+        ready = [own if host else tensor for tensor, own, host in ports]
+        run = found.context.run_on
+        try:
+            replay = self._gpu.record(self._ports.device, lambda side: run(ready, outputs, key, side))
+        except (RuntimeError, InternalError):  # the run with copies was recorded, and does the same
+            return None
+        found.direct[where] = replay
+        return replay
 
     def _recorded(self, given: Sequence[torch.Tensor], which: _Recorded, stream: int) -> tuple[torch.Tensor, ...]:
         """Run once on memory that stays, and record the same run.
@@ -129,8 +194,7 @@ class EngineGraphs:
         with torch.inference_mode(False), torch.no_grad():
             rows = enumerate(zip(given, self._ports.on_host, strict=True))
             ready = [row[0] if index in own else _own(*row) for index, row in rows]
-            context = EngineContext(self._ports, self._scratch, stream)
-            context.take(self._scratch.shared(stream))
+            context = self._make(stream)
             context.tell(ready, key)
             outputs = context.outputs(ready)
         # TensorRT finishes what follows from new sizes in the first run; only the second can be recorded.
@@ -141,14 +205,13 @@ class EngineGraphs:
             self._empty.add(key)
             return results
         try:
-            replay = self._gpu.record(self._ports.device, lambda side: context.enqueue(outputs, side))
+            replay = self._gpu.record(self._ports.device, lambda side: context.run_on(ready, outputs, key, side))
         except (RuntimeError, InternalError) as error:
             self.refused = f"they cannot be recorded ({error})"
             return results
         fills = enumerate(zip(ready, self._ports.on_host, self._ports.read, strict=True))
         inputs = tuple(None if host or not read or index in own else tensor for index, (tensor, host, read) in fills)
-        self._kept[which] = EngineGraph(context, inputs, outputs, self._written, replay, ready)
-        del self._seen[which]
+        self._kept.keep(which, EngineGraph(context, inputs, outputs, self._written, replay, ready))
         return results
 
 

@@ -19,6 +19,9 @@ Replay = Callable[[], None]
 Mark = Any
 """A place in the work of a stream."""
 
+_RAW_STREAM: Callable[[int], int] | None = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001
+"""The handle alone, as inductor's own code asks for it: an object around it takes ten times as long to make."""
+
 _RECORDING = Lock()
 """All recordings of a device share a stream, and what another thread put there would become part of the graph."""
 
@@ -28,6 +31,8 @@ class Gpu:
 
     def stream(self, device: torch.device) -> int:
         """The handle of PyTorch's current stream on a GPU."""
+        if _RAW_STREAM is not None and device.index is not None:
+            return int(_RAW_STREAM(device.index))
         return int(torch.cuda.current_stream(device).cuda_stream)
 
     def recording(self) -> bool:
@@ -52,10 +57,15 @@ class Gpu:
                 graph.capture_end()
         return graph.replay
 
-    def mark(self) -> Mark:
-        """A CUDA event on PyTorch's current stream."""
+    def mark(self, device: torch.device, stream: int) -> Mark:
+        """A CUDA event behind all that is on a stream so far.
+
+        Args:
+            device: The stream's GPU.
+            stream: Its handle.
+        """
         event: torch.cuda.Event = torch.cuda.Event()  # type: ignore[no-untyped-call]  # as torch is
-        event.record()
+        event.record(torch.cuda.ExternalStream(stream, device))  # type: ignore[no-untyped-call]  # as torch is
         return event
 
     def follow(self, mark: Mark, memory: torch.Tensor) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
+from threading import local
 from typing import Any
 
 import torch
 
+from trtdiag.engine.backend import Signature, signature_of
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.cuda_graph_choice import chosen_graphs
 from trtdiag.engine.manifest import Manifest
@@ -19,12 +21,27 @@ from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.inspection import engine_layers
+from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, is_plain
 from trtdiag.engine.tensorrt.scratch import Scratch, scratch_bytes
 from trtdiag.engine.tensorrt.single_context import OneContext, has_one_context
 from trtdiag.errors import UserError
 from trtdiag.network import Network
 
-_ONE_CONTEXT = "this release of TensorRT gives an engine of varying sizes one context, and a graph would keep it"
+_ONE_CONTEXT = "this release of TensorRT gives an engine of varying sizes one context, and the graph would keep it"
+
+
+MOST_PREPARED = 64
+"""Own choice: sets of sizes that one thread remembers of an engine; then it begins anew."""
+
+_Which = tuple[Hashable, Signature]
+"""How a context was made, and what the inputs are like."""
+
+
+class _Known(local):
+    """The prepared runs of one thread."""
+
+    def __init__(self) -> None:
+        self.runs: dict[_Which, PreparedRun] = {}
 
 
 class EngineRunner:
@@ -59,6 +76,8 @@ class EngineRunner:
         self._scratch = scratch(trt, engine, device)
         self._contexts = Contexts()
         self._only = OneContext(self._ports, self._scratch, self._gpu) if has_one_context(trt, manifest) else None
+        self._preparable = can_prepare(self._ports)
+        self._known = _Known()
         self._warned = False
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
 
@@ -70,9 +89,36 @@ class EngineRunner:
     @property
     def unrecordable(self) -> str:
         """Why its runs cannot be recorded as CUDA graphs; empty where nothing is known against it."""
-        if self._ports.manifest.waits:
-            return "the data decides a size in it, and a graph has fixed sizes"
-        return _ONE_CONTEXT if self._only is not None else ""
+        return "the data decides a size in it, and a graph has fixed sizes" if self._ports.manifest.waits else ""
+
+    @property
+    def recordable_around(self) -> bool:
+        """Whether a CUDA graph of more than this engine can have its runs."""
+        return not self._ports.manifest.waits and self._only is None
+
+    def prepared(self, inputs: Sequence[torch.Tensor]) -> PreparedRun | None:
+        """What runs it again for inputs like those of the run before; ``None`` where that must be looked at anew.
+
+        Args:
+            inputs: Those of the last run of this thread.
+        """
+        plain = self._preparable and all(is_plain(tensor, self._device) for tensor in inputs)
+        if not plain or self._gpu.recording():
+            return None
+        key, stream, choice = self._ports.key(inputs), self._gpu.stream(self._device), chosen_graphs()
+        if self._only is not None:
+            return self._only.prepared(key, stream, choice)
+        place = self._contexts.place(stream, self._scratch.variant())
+        graphs = None if choice is None else place.graphs.get(choice)
+        if graphs is not None and not graphs.never(key):
+            shapes = graphs.shapes(key)
+            if shapes is None:
+                return None
+            return PreparedRun(self._ports, key, shapes, self._gpu, stream, None, self._scratch, graphs)
+        context = place.context
+        if context is None or context.key != key:
+            return None
+        return PreparedRun(self._ports, key, context.shapes, self._gpu, stream, context, self._scratch)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """The outputs.
@@ -83,8 +129,29 @@ class EngineRunner:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
             PlatformError: ``context-memory``.
         """
+        # A program that records runs prepares them itself, and its recordings go with it.
+        signature = signature_of(inputs) if self._preparable and chosen_graphs() is None else None
+        if signature is not None:
+            known, which = self._known.runs, (self._scratch.variant(), signature)
+            run = known.get(which)
+            made = None if run is None else run(inputs)
+            if made is not None:
+                return tuple(made)
         with torch.cuda.device(self._device) if self._several else nullcontext():
-            return self._run(inputs)
+            outputs = tuple(self._run(inputs))
+            if signature is not None:
+                self._learn(known, which, self.prepared(inputs))
+            return outputs
+
+    @staticmethod
+    def _learn(known: dict[_Which, PreparedRun], which: _Which, run: PreparedRun | None) -> None:
+        """Remember how to run again."""
+        if run is None:
+            known.pop(which, None)
+            return
+        if len(known) >= MOST_PREPARED:
+            known.clear()
+        known[which] = run
 
     def layers(self, network: Network, runs: int) -> tuple[LayerInfo, ...]:
         """The layers of the engine, joined to the ops of the network that it was built from.
@@ -106,7 +173,7 @@ class EngineRunner:
 
             return engine_layers(self._trt, self._engine, network, inputs, runs, runner)
 
-    def _run(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    def _run(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         # Copies made here may go at the end: PyTorch reuses their memory on this stream only, after the engine's run.
         given = self._ports.placed(inputs)
         key = self._ports.key(given)
@@ -117,9 +184,10 @@ class EngineRunner:
             # Memory that is taken while PyTorch records belongs to the graph.
             return self._contexts.for_recording(key).run(given, self._scratch.own(), key, stream)
         if self._only is not None:
-            if chosen_graphs() is not None:
-                self._warn(_ONE_CONTEXT)
-            return self._only.run(given, key, stream)
+            made = self._only.run(given, key, stream, chosen_graphs())
+            if self._only.refused:
+                self._warn(self._only.refused)
+            return made
         place = self._contexts.place(stream, self._scratch.variant())
         outputs = self._recorded(place, given, key, stream)
         if outputs is not None:
@@ -130,18 +198,24 @@ class EngineRunner:
 
     def _recorded(
         self, place: Place, given: Sequence[torch.Tensor], key: Key, stream: int
-    ) -> tuple[torch.Tensor, ...] | None:
+    ) -> Sequence[torch.Tensor] | None:
         """The outputs by a CUDA graph, where the program asks for them and these sizes have one."""
         choice = chosen_graphs()
         if choice is None or self._ports.manifest.waits:
             return None
         graphs = place.graphs.get(choice)
         if graphs is None:
-            graphs = place.graphs[choice] = EngineGraphs(self._ports, self._scratch, self._gpu, choice.most)
+            graphs = place.graphs[choice] = EngineGraphs(self._ports, self._context, self._gpu, choice.most)
         outputs = graphs.run(given, key, stream)
         if graphs.refused:
             self._warn(graphs.refused)
         return outputs
+
+    def _context(self, stream: int) -> EngineContext:
+        """A new context that has scratch memory."""
+        made = EngineContext(self._ports, self._scratch, stream)
+        made.take(self._scratch.shared(stream))
+        return made
 
     def _warn(self, why: str) -> None:
         """Tell, once for an engine, that what was asked for cannot be had."""

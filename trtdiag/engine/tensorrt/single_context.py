@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any
 
 import torch
 
+from trtdiag.engine.cuda_graph_choice import GraphChoice
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.tensorrt.context import EngineContext
+from trtdiag.engine.tensorrt.context import EngineContext, Turn
+from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
-from trtdiag.engine.tensorrt.gpu import Gpu, Mark
+from trtdiag.engine.tensorrt.gpu import Gpu
+from trtdiag.engine.tensorrt.prepared_run import PreparedRun
 from trtdiag.engine.tensorrt.scratch import Scratch
 
 SHARING = "PROFILE_SHARING_0806"
@@ -19,6 +21,11 @@ SHARING = "PROFILE_SHARING_0806"
 
 Source: nvinfer1::PreviewFeature::kPROFILE_SHARING_0806.
 """
+
+_WORTH = 4
+"""Own choice: a recorded run paid when it was used so often as times of what it had to wait for."""
+_MOST_WANTED = 1024
+"""Own choice: runs of the same sizes in a row, after which a run is recorded whatever became of those before."""
 
 
 def shares_profiles(trt: Any) -> bool:
@@ -34,32 +41,91 @@ def has_one_context(trt: Any, manifest: Manifest) -> bool:
 class OneContext:
     """Runs of one context, which threads and streams take in turns: the GPU waits for the run before, nobody else.
 
+    A recorded run is bound to the sizes of its context: it goes when others come.  So it is recorded once the same
+    sizes have come several times in a row, and later each time that it went unused.
+
     Args:
         ports: The engine's inputs and outputs.
         scratch: Makes the context, and has memory for it.
-        gpu: Orders runs on different streams.
+        gpu: Orders runs on different streams, and records them.
+
+    Attributes:
+        refused: Why runs cannot be recorded; empty where nothing failed.
     """
 
     def __init__(self, ports: Ports, scratch: Scratch, gpu: Gpu) -> None:
         self._ports, self._scratch, self._gpu = ports, scratch, gpu
-        self._lock = Lock()
+        self._turn = Turn()
+        self.refused = ""
         self._context: EngineContext | None = None
         self._memory: torch.Tensor | None = None
-        self._mark: Mark | None = None
+        self._graphs: tuple[GraphChoice, EngineGraphs] | None = None
+        self._wanted = 2
 
-    def run(self, given: Sequence[torch.Tensor], key: Key, stream: int) -> tuple[torch.Tensor, ...]:
+    def run(
+        self, given: Sequence[torch.Tensor], key: Key, stream: int, choice: GraphChoice | None = None
+    ) -> Sequence[torch.Tensor]:
         """The outputs.
+
+        Args:
+            given: The inputs where the engine looks for them.
+            key: What decides their sizes.
+            stream: Where to run.
+            choice: Of the program that is running, where it wants runs recorded.
 
         Raises:
             InternalError: ``tensorrt-run``.
             PlatformError: ``context-memory``.
         """
-        with self._lock:
+        with self._turn.lock:
             if self._context is None or self._memory is None:
                 self._context = EngineContext(self._ports, self._scratch, stream)
                 self._memory = self._scratch.own()
-            if self._mark is not None:
-                self._gpu.follow(self._mark, self._memory)
-            outputs = self._context.run(given, self._memory, key, stream)
-            self._mark = self._gpu.mark()
-            return outputs
+            self._follow(stream)
+            if self._context.key != key:
+                self._forget()
+            self._turn.in_a_row += 1
+            self._context.take(self._memory)
+            graphs = self._graphs_of(choice, self._context)
+            outputs = None if graphs is None else graphs.run(given, key, stream)
+            if graphs is not None:
+                self.refused = graphs.refused
+            return self._context.run(given, self._memory, key, stream) if outputs is None else outputs
+
+    def prepared(self, key: Key, stream: int, choice: GraphChoice | None) -> PreparedRun | None:
+        """See ``EngineRunner.prepared``."""
+        with self._turn.lock:
+            context = self._context
+            if context is None or context.key != key or self._turn.stream != stream:
+                return None
+            graphs = None
+            if choice is not None and not self.refused:
+                graphs = None if self._graphs is None or self._graphs[0] is not choice else self._graphs[1]
+                if graphs is None or (graphs.shapes(key) is None and not graphs.never(key)):
+                    return None
+                graphs = None if graphs.never(key) else graphs
+            return PreparedRun(
+                self._ports, key, context.shapes, self._gpu, stream, context, self._scratch, graphs, self._turn
+            )
+
+    def _follow(self, stream: int) -> None:
+        """Let a stream wait for the run before, where that was on another."""
+        if self._turn.stream not in (None, stream) and self._memory is not None:
+            self._gpu.follow(self._gpu.mark(self._ports.device, self._turn.stream), self._memory)
+        self._turn.stream = stream
+
+    def _forget(self) -> None:
+        """Drop what is recorded for the sizes so far."""
+        if self._graphs is not None and len(self._graphs[1]):
+            # Recording that did not pay is not done again soon.
+            used = self._turn.in_a_row - self._wanted
+            self._wanted = 2 if used > _WORTH * self._wanted else min(2 * self._wanted, _MOST_WANTED)
+        self._graphs, self._turn.in_a_row = None, 0
+
+    def _graphs_of(self, choice: GraphChoice | None, context: EngineContext) -> EngineGraphs | None:
+        if choice is None or self._turn.in_a_row < self._wanted:
+            return None
+        if self._graphs is None or self._graphs[0] is not choice:
+            made = EngineGraphs(self._ports, lambda _: context, self._gpu, most=1)
+            self._graphs = choice, made
+        return self._graphs[1]

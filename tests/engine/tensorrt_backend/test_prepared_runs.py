@@ -1,0 +1,279 @@
+"""Runs of sizes that ran before: what is told TensorRT again, and when a prepared run gives way to a whole one."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from host_engine import HostGpu, RowSums
+
+from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
+from trtdiag.engine.tensorrt import cuda_graphs, prepared_run
+from trtdiag.engine.tensorrt.cuda_graphs import MOST_DIRECT
+from trtdiag.engine.tensorrt.prepared_run import PreparedRun
+from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.engine.tensorrt.single_context import SHARING
+from trtdiag.errors import InternalError
+from trtdiag.targets import TARGETS
+
+
+@pytest.fixture(autouse=True)
+def _alignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch aligns less on the CPU than on a GPU."""
+    for module in (prepared_run, cuda_graphs):
+        monkeypatch.setattr(module, "ALIGNMENT", 16)
+
+
+def _rows(count: int) -> torch.Tensor:
+    return torch.randn(count, 5).half()
+
+
+def _agrees(y: torch.Tensor, x: torch.Tensor) -> None:
+    torch.testing.assert_close(y, x.sum(1), rtol=0, atol=0)
+
+
+def _run(runner: EngineRunner, x: torch.Tensor) -> torch.Tensor:
+    (y,) = runner([x])
+    _agrees(y, x)
+    return y
+
+
+def _prepared(runner: EngineRunner, x: torch.Tensor) -> PreparedRun:
+    run = runner.prepared([x])
+    assert run is not None
+    return run
+
+
+def _again(run: PreparedRun, x: torch.Tensor, outputs: list[torch.Tensor] | None = None) -> torch.Tensor:
+    made = run([x], outputs)
+    assert made is not None
+    (y,) = made
+    _agrees(y, x)
+    return y
+
+
+def _told(engine: RowSums, name: str) -> list[tuple[Any, ...]]:
+    return [args for context in engine.contexts for called, args, _ in context.calls if called == name]
+
+
+@pytest.mark.parametrize("version", [target.version for target in TARGETS])
+def test_sizes_are_told_once_and_results_are_new_memory(version: str) -> None:
+    engine = RowSums(version)
+    runner = engine.runner()
+    x = _rows(7)
+    _run(runner, x)
+    run = _prepared(runner, x)
+    kept = [_again(run, x if index % 2 else _rows(7)) for index in range(5)]
+    assert len({y.data_ptr() for y in kept}) == 5
+    assert len(_told(engine, "set_input_shape")) == len(_told(engine, "infer_shapes")) == 1
+
+
+def test_it_writes_where_it_is_told() -> None:
+    runner = RowSums("8.6").runner()
+    x, y = _rows(3), torch.empty(3).half()
+    _run(runner, x)
+    run = _prepared(runner, x)
+    assert run.takes([y])
+    assert _again(run, x, [y]) is y
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        [],
+        [torch.empty(4).half()],
+        [torch.empty(3)],
+        [torch.empty(6).half()[::2]],
+        [torch.empty(3, 1).half()],
+        [torch.empty(3, device="meta").half()],
+    ],
+    ids=["none", "longer", "another dtype", "not row-major", "another rank", "elsewhere"],
+)
+def test_it_takes_memory_for_its_outputs_alone(outputs: list[torch.Tensor]) -> None:
+    runner = RowSums("8.6").runner()
+    x = _rows(3)
+    _run(runner, x)
+    assert not _prepared(runner, x).takes(outputs)
+
+
+def test_other_sizes_since_then_are_looked_at() -> None:
+    runner = RowSums("8.6").runner()
+    x = _rows(3)
+    _run(runner, x)
+    run = _prepared(runner, x)
+    _run(runner, _rows(8))
+    assert run([x]) is None
+    _run(runner, x)
+    _again(run, x)
+
+
+def test_another_stream_is_another_context() -> None:
+    gpu = HostGpu()
+    engine = RowSums("8.6")
+    runner = engine.runner(gpu)
+    x = _rows(3)
+    _run(runner, x)
+    run = _prepared(runner, x)
+    gpu.streams = [8]
+    assert run([x]) is None
+    gpu.streams = [8, 8, 8]
+    _run(runner, x)
+    assert len(engine.contexts) == 2
+    gpu.streams = []
+    _again(run, x)
+
+
+def test_a_recording_around_it_gets_the_context() -> None:
+    gpu = HostGpu()
+    engine = RowSums("8.6")
+    runner = engine.runner(gpu)
+    x = _rows(3)
+    _run(runner, x)
+    run = _prepared(runner, x)
+    gpu.is_recording = True
+    assert run([x]) is None
+    runner([x])
+    gpu.is_recording = False
+    assert run([x]) is None, "the context is the graph's"
+    _run(runner, x)
+    assert len(engine.contexts) == 2
+
+
+@pytest.mark.parametrize("other", ["transposed", "misaligned", "no rows"])
+def test_what_cannot_be_read_in_place_runs_as_always(other: str) -> None:
+    engine = RowSums("8.6")
+    runner = engine.runner()
+    x = _rows(3)
+    _run(runner, x)
+    run = _prepared(runner, x)
+    if other == "transposed":
+        x = _rows(5)[:, :3].t()
+        assert runner.prepared([x]) is None
+    elif other == "misaligned":
+        x = torch.randn(16).half()[1:].view(3, 5)
+        assert run([x]) is None
+    else:
+        x = _rows(0)
+    for _ in range(3):
+        _run(runner, x)
+
+
+def test_a_refused_run_says_so() -> None:
+    engine = RowSums("8.6")
+    runner = engine.runner()
+    x = _rows(3)
+    _run(runner, x)
+    run = _prepared(runner, x)
+    engine.runs = False
+    with pytest.raises(InternalError, match="does not run") as caught:
+        run([x])
+    assert caught.value.reference == "tensorrt-run"
+
+
+def test_threads_prepare_their_own() -> None:
+    engine = RowSums("8.6")
+    runner = engine.runner()
+    for _ in range(3):
+        _run(runner, _rows(3))
+    thread = threading.Thread(target=lambda: [_run(runner, _rows(3)) for _ in range(3)])
+    thread.start()
+    thread.join()
+    assert len(engine.contexts) == 2
+
+
+class Recording:
+    """A runner whose program keeps graphs, called as a program of one engine calls it."""
+
+    def __init__(self, engine: RowSums, gpu: HostGpu | None = None) -> None:
+        self.gpu = gpu or HostGpu()
+        self.runner = engine.runner(self.gpu)
+        self.choice = GraphChoice(2)
+        self.runs: dict[torch.Size, PreparedRun | None] = {}
+
+    def __call__(self, x: torch.Tensor, outputs: list[torch.Tensor] | None = None) -> torch.Tensor:
+        run = self.runs.get(x.shape)
+        made = None if run is None else run([x], outputs)
+        if made is None:
+            with choosing_graphs(self.choice):
+                made = self.runner([x])
+                self.runs[x.shape] = self.runner.prepared([x])
+        (y,) = made
+        _agrees(y, x)
+        return y
+
+
+def test_runs_on_the_same_memory_are_recorded_there() -> None:
+    run = Recording(RowSums("8.6"))
+    x, y = _rows(3), torch.empty(3).half()
+    for _ in range(2):
+        run(x)
+    assert run.gpu.recorded == 1
+    for count in (1, 2, 2, 2):  # the second time that this memory comes
+        x.copy_(_rows(3))
+        assert run(x, [y]) is y
+        assert run.gpu.recorded == count
+
+
+def test_other_memory_of_the_same_sizes_is_copied() -> None:
+    run = Recording(RowSums("8.6"))
+    for _ in range(2):
+        run(_rows(3))
+    places = [(_rows(3), torch.empty(3).half()) for _ in range(MOST_DIRECT + 3)]
+    for _ in range(3):
+        for x, y in places:
+            run(x, [y])
+    assert run.gpu.recorded == 1 + MOST_DIRECT
+    x, y = places[-1]
+    for _ in range(60):  # the memory of now takes the place of what comes no more
+        run(x, [y])
+    assert run.gpu.recorded == 2 + MOST_DIRECT
+
+
+def test_a_recording_on_memory_that_fails_leaves_the_copies() -> None:
+    run = Recording(RowSums("8.6"))
+    x, y = _rows(3), torch.empty(3).half()
+    for _ in range(2):
+        run(x)
+    run.gpu.fails = "operation not permitted when stream is capturing"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            run(x, [y])
+
+
+def _one_context(gpu: HostGpu | None = None) -> Recording:
+    engine = RowSums("8.6")
+    del engine.trt.PreviewFeature.__members__[SHARING]
+    return Recording(engine, gpu)
+
+
+def test_one_context_records_sizes_that_stay() -> None:
+    run = _one_context()
+    for _ in range(6):
+        run(_rows(3))
+    assert run.gpu.recorded >= 1
+    assert len(run.runner._contexts._places.by_stream) == 0, "only the one context runs"
+    before = run.gpu.recorded
+    for rows in (8, 3, 8, 3, 8):
+        run(_rows(rows))
+    assert run.gpu.recorded == before, "sizes that come in turn are not recorded"
+
+
+def test_recordings_of_one_context_that_do_not_pay_become_rare() -> None:
+    run = _one_context()
+    for turn in range(40):
+        for _ in range(4):
+            run(_rows(3 if turn % 2 else 8))
+    assert 1 <= run.gpu.recorded <= 3
+
+
+def test_one_context_waits_for_the_stream_before() -> None:
+    gpu = HostGpu()
+    run = _one_context(gpu)
+    for stream in (1, 1, 1, 2, 1, 1):
+        gpu.streams = [stream] * 3
+        run(_rows(3))
+    assert gpu.followed == [0, 1], "once for each change of stream"

@@ -1,0 +1,216 @@
+"""Calls like calls before, and results in the caller's memory: with engines of the reference."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+from tests.runtime.compiling import compiled
+from trtdiag.engine.cuda_graph_choice import chosen_graphs
+from trtdiag.engine.manifest import Manifest
+from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.runtime import engine_cache
+from trtdiag.runtime.compiled import CompiledProgram
+
+ROWS = {0: Dim("rows", min=1, max=11)}
+
+
+class Sums(nn.Module):
+    """Two results, in another order than they are computed."""
+
+    def forward(self, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        total = torch.relu(x) + y
+        return {"late": total * y, "early": total}
+
+
+class Preparing:
+    """A runner that prepares, and counts how it is called."""
+
+    def __init__(self, runner: Callable[..., Any]) -> None:
+        self.runner, self.whole, self.again = runner, 0, 0
+        self.stale = False
+        self.choices: list[object] = []
+
+    def __call__(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        self.whole += 1
+        return self.runner(inputs)
+
+    def prepared(self, inputs: Sequence[Tensor]) -> Preparing.Run:
+        self.choices.append(chosen_graphs())
+        return Preparing.Run(self, [made.clone() for made in self.runner(inputs)])
+
+    class Run:
+        def __init__(self, parent: Preparing, like: list[Tensor]) -> None:
+            self.parent, self.like = parent, like
+
+        def __call__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -> Any:
+            if self.parent.stale:
+                return None
+            self.parent.again += 1
+            made = self.parent.runner(inputs)
+            if outputs is None:
+                return made
+            for output, tensor in zip(outputs, made, strict=True):
+                output.copy_(tensor)
+            return outputs
+
+        def takes(self, outputs: Sequence[Tensor]) -> bool:
+            pairs = zip(outputs, self.like, strict=True)
+            return all(one.shape == other.shape and one.dtype is other.dtype for one, other in pairs)
+
+
+@pytest.fixture
+def preparing(monkeypatch: pytest.MonkeyPatch) -> _Runners:
+    made: dict[int, Preparing] = {}
+    get = engine_cache.CACHE.get
+
+    def wrapped(manifest: Manifest, engine: Tensor, device: str = "") -> Preparing:
+        runner = get(manifest, engine, device)
+        return made.setdefault(id(runner), Preparing(runner))
+
+    monkeypatch.setattr(engine_cache.CACHE, "get", wrapped)
+    return _Runners(made)
+
+
+class _Runners:
+    def __init__(self, made: dict[int, Preparing]) -> None:
+        self.made = made
+
+    @property
+    def one(self) -> Preparing:
+        (runner,) = self.made.values()
+        return runner
+
+
+def _sums() -> CompiledProgram:
+    return compiled(Sums(), (torch.randn(3, 5), torch.randn(3, 5)), dynamic_shapes={"x": ROWS, "y": ROWS})
+
+
+def _agrees(result: dict[str, Tensor], x: Tensor, y: Tensor) -> None:
+    expected = Sums()(x, y)
+    assert list(result) == list(expected)
+    for name, tensor in expected.items():
+        torch.testing.assert_close(result[name], tensor)
+
+
+def test_calls_like_calls_before_are_prepared(preparing: _Runners) -> None:
+    program = _sums()
+    for _ in range(4):
+        for rows in (1, 7, 11):
+            x, y = torch.randn(rows, 5), torch.randn(rows, 5)
+            _agrees(program(x, y), x, y)
+    assert (preparing.one.whole, preparing.one.again) == (6, 6)
+
+
+def test_what_decides_over_a_call_is_looked_at_each_time(preparing: _Runners) -> None:
+    program = _sums()
+    x = torch.randn(7, 5)
+    for _ in range(3):
+        program(x, x)
+    before = preparing.one.again
+    _agrees(program(x.t().contiguous().t(), x), x, x)  # other strides
+    assert preparing.one.again == before
+    many = torch.randn(12, 5)
+    with pytest.raises(ShapeOutOfRangeError, match="1 to 11"):
+        program(many, many)
+    with pytest.raises(UserError, match="float64"):
+        program(x.double(), x)
+    with pytest.raises(UserError):
+        program(x.to_sparse(), x)
+    _agrees(program(x=x, y=x), x, x)
+    preparing.one.stale = True
+    _agrees(program(x, x), x, x)
+
+
+def test_modes_do_not_matter(preparing: _Runners) -> None:
+    program = _sums()
+    x = torch.randn(3, 5, requires_grad=True)
+    for _ in range(3):
+        assert not program(x, x)["late"].requires_grad
+        with torch.inference_mode():
+            assert program(x, x)["late"].is_inference()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert program(x, x)["late"].dtype is torch.float32
+    assert preparing.one.again
+
+
+def test_a_choice_of_how_to_run_prepares_anew(preparing: _Runners) -> None:
+    program = _sums()
+    x = torch.randn(3, 5)
+    for _ in range(3):
+        program(x, x)
+    program.cuda_graphs(3)
+    for _ in range(3):
+        program(x, x)
+    assert preparing.one.choices[0] is None
+    assert preparing.one.choices[-1] is not None
+
+
+def test_threads_prepare_their_own(preparing: _Runners) -> None:
+    program = _sums()
+    x = torch.randn(3, 5)
+    for _ in range(3):
+        program(x, x)
+    whole = preparing.one.whole
+    thread = threading.Thread(target=program, args=(x, x))
+    thread.start()
+    thread.join()
+    assert preparing.one.whole == whole + 1
+
+
+@pytest.mark.parametrize("prepares", [True, False])
+def test_results_in_the_callers_memory(prepares: bool, request: pytest.FixtureRequest) -> None:
+    if prepares:
+        request.getfixturevalue("preparing")
+    program = _sums()
+    for rows in (1, 7, 11):
+        outputs = {"late": torch.empty(rows, 5), "early": torch.empty(rows, 5)}
+        places = {name: tensor.data_ptr() for name, tensor in outputs.items()}
+        for _ in range(4):
+            x, y = torch.randn(rows, 5), torch.randn(rows, 5)
+            assert program.run_into(outputs, x, y=y) is outputs
+            _agrees(outputs, x, y)
+            assert program.run_into(outputs, x, y) is outputs
+            _agrees(outputs, x, y)
+        assert {name: tensor.data_ptr() for name, tensor in outputs.items()} == places
+
+
+def test_memory_that_is_an_inputs_too(preparing: _Runners) -> None:
+    program = _sums()
+    for _ in range(3):
+        x, y = torch.randn(7, 5), torch.randn(7, 5)
+        given = x.clone()
+        program.run_into({"late": x, "early": torch.empty(7, 5)}, x, y)
+        torch.testing.assert_close(x, Sums()(given, y)["late"])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "words"),
+    [
+        (torch.empty(3, 5), "nested"),
+        ({"late": torch.empty(3, 5)}, "nested"),
+        ({"late": torch.empty(4, 5), "early": torch.empty(3, 5)}, "[4, 5]"),
+        ({"late": torch.empty(3, 5), "early": torch.empty(3, 5).half()}, "float16"),
+        ({"late": torch.empty(1, 5), "early": torch.empty(3, 5)}, "[1, 5]"),
+        ({"late": 3, "early": torch.empty(3, 5)}, "int"),
+        ({"late": None, "early": torch.empty(3, 5)}, "None"),
+    ],
+)
+def test_outputs_that_do_not_fit_are_refused_and_left(outputs: Any, words: str, preparing: _Runners) -> None:
+    program = _sums()
+    x = torch.randn(3, 5)
+    before = copy.deepcopy(outputs)
+    for _ in range(3):
+        with pytest.raises(UserError) as caught:
+            program.run_into(outputs, x, x)
+        assert caught.value.reference == "given-outputs"
+        assert words in str(caught.value)
+        program(x, x)
+    torch.testing.assert_close(outputs, before, equal_nan=True)
