@@ -3,10 +3,11 @@
     python benchmarks/gpu/engine_calls.py --json calls.json --seconds 240
 
 ``bare`` is ``execute_async_v3`` of the same engine on memory that stays, ``bare graph`` that as one CUDA graph: the
-floors.  ``apart`` is the median of single calls, each awaited, from the CUDA event before to the one after; ``in a
-row`` the time of a call among many that are handed over at once; ``host`` what the CPU spends on handing one over.
-Ratios are to ``bare`` in the same run; programs of several engines have none, theirs are to ``plain``.  ``eager`` is
-float32.  Each case is a process of its own with a limit: one that fails takes only its case with it.
+floors.  ``run_into`` and ``into`` write results into memory that stays.  ``apart`` is the median of single calls, each
+awaited, from the CUDA event before to the one after; ``in a row`` the time of a call among many that are handed over at
+once; ``host`` what the CPU spends on handing one over.  Ratios are to ``bare`` in the same run; programs of several
+engines have none, theirs are to ``plain``.  ``eager`` is float32.  Each case is a process of its own with a limit: one
+that fails takes only its case with it.
 """
 
 from __future__ import annotations
@@ -145,13 +146,13 @@ def bare(made: CompiledProgram, x: Tensor) -> dict[str, Callable[[], object]]:
     return {"bare": run, "bare graph": replay}
 
 
-def one_case(name: str, level: int) -> list[Row]:
+def one_case(name: str, level: int, dynamic: bool) -> list[Row]:
     """Every way of calling one program."""
     torch.manual_seed(5)
     module, x, precision = CASES[name]()
     module, x = module.eval().cuda(), x.cuda()
-    shares = shares_profiles(open_door().trt)  # without, an engine of varying sizes has no graphs
-    dims = {"x": {0: Dim("batch", min=1, max=2 * x.shape[0])}} if shares else None
+    shares = shares_profiles(open_door().trt)  # without, a graph that the caller records cannot have its engine
+    dims = {"x": {0: Dim("batch", min=1, max=2 * x.shape[0])}} if dynamic else None
     exported = export(module, (x,), dynamic_shapes=dims)
     begun = time.perf_counter()
     made = trtdiag.compile(
@@ -169,28 +170,33 @@ def one_case(name: str, level: int) -> list[Row]:
     with torch.inference_mode():
         for _ in range(3):
             torch.testing.assert_close(graphs(x), made(x), rtol=0, atol=0)
-    whole = torch.cuda.CUDAGraph()
+    whole = torch.cuda.CUDAGraph() if shares or not dynamic else None
     still = x.clone()
-    with torch.no_grad():
-        made(still)
-        with torch.cuda.graph(whole):
+    if whole is not None:
+        with torch.no_grad():
             made(still)
+            with torch.cuda.graph(whole):
+                made(still)
+    outputs = made(x)
     ways: dict[str, Callable[[], object]] = {} if len(made.manifests) > 1 else bare(made, x)
     ways |= {
         "plain": lambda: made(x),
+        "run_into": lambda: made.run_into(outputs, x),
         "cuda_graphs": lambda: graphs(x),
+        "cuda_graphs, into": lambda: graphs.run_into(outputs, x),
         "exported module": lambda: saved_module(x),
-        "caller's graph": whole.replay,
         "eager": lambda: module(x),
     }
+    if whole is not None:
+        ways["caller's graph"] = whole.replay
     found = []
     for way, call in ways.items():
         with torch.no_grad():
             row: dict[str, Any] = {
-                "case": name,
+                "case": f"{name}, ranges" if dynamic else name,
                 "way": way,
                 "engines": len(made.manifests),
-                "dynamic": shares,
+                "dynamic": dynamic,
                 "build_s": round(build_s, 1),
             }
             try:
@@ -207,16 +213,16 @@ def one_case(name: str, level: int) -> list[Row]:
 
 def table(rows: list[Row]) -> str:
     """The rows as text."""
-    lines = [f"{'case':<7} {'way':<16} {'apart us':>10} {'x':>6} {'in a row us':>12} {'x':>6} {'host us':>9} {'x':>6}"]
+    lines = [f"{'case':<14} {'way':<18} {'apart us':>10} {'x':>6} {'in a row us':>12} {'x':>6} {'host us':>9} {'x':>6}"]
     for row in rows:
         if "error" in row:
-            lines.append(f"{row['case']:<7} {row.get('way', ''):<16} {row['error'][:300]}")
+            lines.append(f"{row['case']:<14} {row.get('way', ''):<18} {row['error'][:300]}")
             continue
         cells = [
             f"{row[key]:>{width}.1f} {row['ratios'][key]:>6.2f}"
             for key, width in zip(COLUMNS, (10, 12, 9), strict=True)
         ]
-        lines.append(f"{row['case']:<7} {row['way']:<16} {' '.join(cells)}")
+        lines.append(f"{row['case']:<14} {row['way']:<18} {' '.join(cells)}")
     return "\n".join(lines)
 
 
@@ -227,15 +233,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=240.0, help="for everything")
     parser.add_argument("--level", type=int, default=2, help="TensorRT's optimization level")
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--ranges", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.case:
-        print("\n" + json.dumps(one_case(asked.case, asked.level)), flush=True)
+        print("\n" + json.dumps(one_case(asked.case, asked.level, asked.ranges)), flush=True)
         return
     ends = time.monotonic() + asked.seconds
     rows: list[Row] = []
-    for name in CASES:
+    for name, more in ((name, more) for more in ([], ["--ranges"]) for name in CASES):
         left = ends - time.monotonic()
-        command = [sys.executable, __file__, "--case", name, "--level", str(asked.level)]
+        command = [sys.executable, __file__, "--case", name, "--level", str(asked.level), *more]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=max(left, 1), check=False)
         except subprocess.TimeoutExpired:

@@ -8,7 +8,9 @@ one's), since inductor needs triton and the ONNX file the package onnx.  Engines
 side by side and those of one model one after the other; then each model is timed with nothing else running, all its
 ways in turn, round after round.
 ``onnx`` and ``ours static`` have the example's sizes fixed; ``onnx dynamic`` and ``ours`` the same ranges.
-Milliseconds are medians: of calls in a row on the GPU's clock, and ``alone`` until a single call has its result.
+``(module)`` is ONNX's engine called as users call one from Python, ``(into)`` a program that writes its results into
+memory that stays.  Milliseconds are medians: of calls in a row on the GPU's clock, and ``alone`` until a single call
+has its result.
 """
 
 from __future__ import annotations

@@ -53,6 +53,43 @@ class Bare:
         return tuple(self.outputs)
 
 
+class EngineModule(torch.nn.Module):
+    """The same engine as a module of PyTorch, as users write it: each call checks its arguments and makes its results.
+
+    Args:
+        bare: The engine.
+        names: What the arguments are called, in order.
+    """
+
+    def __init__(self, bare: Bare, names: Sequence[str]) -> None:
+        super().__init__()
+        trt, engine = bare.trt, bare.engine
+        dtypes = {trt.float32: torch.float32, trt.float16: torch.float16, trt.int32: torch.int32, trt.bool: torch.bool}
+        every = [engine.get_tensor_name(index) for index in range(engine.num_io_tensors)]
+        self.context, self.names = bare.context, names
+        self.entering = [(name, dtypes[engine.get_tensor_dtype(name)]) for name in names]
+        self.leaving = [(name, dtypes[engine.get_tensor_dtype(name)]) for name in every if name not in names]
+
+    def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        context = self.context
+        given = []
+        for (name, dtype), tensor in zip(self.entering, args, strict=True):
+            if not tensor.is_cuda:
+                raise ValueError(f"{name} is not on the GPU")
+            own = tensor.to(dtype).contiguous()
+            given.append(own)
+            context.set_tensor_address(name, own.data_ptr())
+            context.set_input_shape(name, tuple(own.shape))
+        outputs = []
+        for name, dtype in self.leaving:
+            made = torch.empty(tuple(context.get_tensor_shape(name)), dtype=dtype, device=args[0].device)
+            context.set_tensor_address(name, made.data_ptr())
+            outputs.append(made)
+        if not context.execute_async_v3(torch.cuda.current_stream().cuda_stream):
+            raise RuntimeError("TensorRT does not run the engine")
+        return tuple(outputs)
+
+
 def layers_of(bare: Bare) -> Any:
     """What TensorRT's inspector says of the layers."""
     inspector = bare.engine.create_engine_inspector()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import torch
 from speed_build import ONNX, file_of
 from speed_kernels import kernels_by_way
-from speed_layers import Bare, layer_times, layers_of
+from speed_layers import Bare, EngineModule, layer_times, layers_of
 from speed_models import Case, case
 from speed_timing import Answers, Call, serve, told
 
@@ -82,6 +83,12 @@ def ours(path: Path, args: Tensors) -> tuple[dict[str, Call], list[tuple[bytes, 
     if torch.cuda.is_available():
         recording = trtdiag.load(path).cuda_graphs(MOST_GRAPHS)
         ways[" (cuda_graphs)"] = lambda: recording(*args)
+        with torch.no_grad():
+            places = program(*args)
+        ways[" (into)"] = lambda: program.run_into(places, *args)
+        ways[" (cuda_graphs, into)"] = lambda: recording.run_into(places, *args)
+        exported = torch.export.load(path).module()
+        ways[" (torch.export.load)"] = lambda: exported(*args)
     nodes = engine_nodes(program.exported_program)
     given = _engine_inputs(program, args)
     if len(nodes) != 1 or given is None:
@@ -141,6 +148,8 @@ def main() -> None:
             answers.say(event="at", what=f"read {variant}")
             for blob, given in blobs if not reference else []:
                 bare[variant] = own["" if variant in ONNX else " (bare)"] = Bare(blob, given)
+                if variant in ONNX:  # an engine whose addresses are told anew needs a context of its own
+                    own[" (module)"] = partial(EngineModule(Bare(blob, given), found.names), *args)
             with torch.no_grad():
                 note["worst"] = worst(own[""](), expected)
                 if other is not None and expected_other is not None:

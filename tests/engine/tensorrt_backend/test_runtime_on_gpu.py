@@ -44,9 +44,9 @@ pytestmark = [
 ]
 # float32 sums of up to 61 rows in another order, and TensorRT's own erf and exp.
 SHARES = installed_version() is None or shares_profiles(open_door().trt)
-shared_only = pytest.mark.skipif(not SHARES, reason="contexts of this TensorRT cannot share a profile: no graphs")
+shared_only = pytest.mark.skipif(not SHARES, reason="contexts of this TensorRT cannot share a profile: one for all")
 CLOSE = {"rtol": 2e-4, "atol": 2e-4}
-GRAPHS = [0, pytest.param(3, marks=shared_only)]
+GRAPHS = [0, 3]
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -135,7 +135,6 @@ def test_a_call_waits_for_its_stream_and_the_host_does_not(compiled: CompiledPro
     _compare(actual, expected(x))
 
 
-@shared_only
 def test_graphs_change_nothing(compiled: CompiledProgram) -> None:
     draw = random.Random(5)
     # More sizes than graphs, some often and some seldom, in turns that change.
@@ -151,7 +150,6 @@ def test_graphs_change_nothing(compiled: CompiledProgram) -> None:
             torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-@shared_only
 def test_graphs_need_no_more_memory_with_time(compiled: CompiledProgram) -> None:
     compiled.cuda_graphs(2)
     used = []
@@ -261,7 +259,7 @@ def test_every_gpu_runs_what_is_on_it(expected: Any, name: str) -> None:
     if name == "between":
         pytest.skip("PyTorch's own weights of this program are on one GPU")
     made = program(name, "tensorrt", "cuda:0")
-    for most in (0, 3) if SHARES else (0,):
+    for most in (0, 3):
         made.cuda_graphs(most)
         for rows in (1, 17, 17, 17, MOST_ROWS):
             for device in ("cuda:1", "cuda:0"):
@@ -344,7 +342,7 @@ def test_contexts_that_share_scratch_memory() -> None:
 def test_engines_share_scratch_memory(compiled: CompiledProgram, expected: Any) -> None:
     shared = []
     for _ in range(3):
-        made = CompiledProgram(compiled.exported_program).cuda_graphs(2 if SHARES else 0)
+        made = CompiledProgram(compiled.exported_program).cuda_graphs(2)
         for rows in (1, 7, 7, 7, MOST_ROWS, MOST_ROWS, MOST_ROWS):
             _compare(made(_input(rows)), expected(_input(rows)))
         for manifest in made.manifests:
@@ -375,3 +373,56 @@ def test_graphs_of_fixed_sizes(name: str, expected: Any, recorded: str) -> None:
             _compare(made(_input(7, seed + 9)), expected(_input(7, seed + 9)))
     for seed, actual in kept:
         _compare(actual, expected(_input(7, seed)))
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["ranges", "fixed"])
+@pytest.mark.parametrize("most", GRAPHS)
+def test_calls_on_the_same_memory(name: str, expected: Any, most: int, fixed: bool) -> None:
+    made = program(name, "tensorrt", "cuda", fixed=fixed).cuda_graphs(most)
+    x = _input(7)
+    for seed in range(30):  # PyTorch hands out the same memory for results again and again
+        x.copy_(_input(7, seed))
+        _compare(made(x), expected(_input(7, seed)))
+    kept = [(seed, made(_input(7, seed))) for seed in range(30)]
+    for seed, actual in kept:
+        _compare(actual, expected(_input(7, seed)))
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["ranges", "fixed"])
+@pytest.mark.parametrize("most", GRAPHS)
+def test_results_in_the_callers_memory(name: str, expected: Any, most: int, fixed: bool) -> None:
+    made = program(name, "tensorrt", "cuda", fixed=fixed).cuda_graphs(most)
+    sizes = (7,) if fixed else (1, 7, MOST_ROWS)
+    outputs = {rows: made(_input(rows)) for rows in sizes}
+    for seed in range(12):
+        for rows in sizes:
+            x = _input(rows, seed)
+            assert made.run_into(outputs[rows], x) is outputs[rows]
+            _compare(outputs[rows], expected(x))
+    wide = torch.zeros(7, 14, device="cuda")
+    if not isinstance(outputs[7], tuple):  # a slice: the engine cannot write there
+        made.run_into(wide[:, ::2], _input(7))
+        _compare(wide[:, ::2], expected(_input(7)))
+        assert not wide[:, 1::2].any()
+
+
+@pytest.mark.filterwarnings("error:a program is not recorded")
+def test_a_program_of_several_engines_is_one_graph() -> None:
+    made = program("between", "tensorrt", "cuda", fixed=True).cuda_graphs(2)
+    wanted = model("between", "cpu")
+    plain = program("between", "tensorrt", "cuda", fixed=True)
+    kept = []
+    for seed in range(9):
+        x = _input(7, seed)
+        kept.append((seed, x, made(x)))
+    for seed, x, actual in kept:
+        with torch.no_grad():
+            _compare(actual, wanted(_input(7, seed)))
+        for one, other in zip(actual, plain(x), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=0)  # the same kernels
+    assert made._whole is not None
+    assert not made._whole.refused
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        made(x)
+    launches = sum(event.count for event in profile.key_averages() if event.key == "cudaGraphLaunch")
+    assert launches == 1, "one launch for all engines and what PyTorch runs between them"

@@ -91,11 +91,6 @@ class EngineRunner:
         """Why its runs cannot be recorded as CUDA graphs; empty where nothing is known against it."""
         return "the data decides a size in it, and a graph has fixed sizes" if self._ports.manifest.waits else ""
 
-    @property
-    def recordable_around(self) -> bool:
-        """Whether a CUDA graph of more than this engine can have its runs."""
-        return not self._ports.manifest.waits and self._only is None
-
     def prepared(self, inputs: Sequence[torch.Tensor]) -> PreparedRun | None:
         """What runs it again for inputs like those of the run before; ``None`` where that must be looked at anew.
 
