@@ -13,6 +13,7 @@ class Boxes {
       return inner !== null && open.has(inner) ? place(inner) : null;
     });
     this.placed = place(0);
+    this.shapes = { left: 0 };  // how many have no room on their edges
     this.frames = new Map();
     const elements = [];
     this.collect(0, this.placed, 0, 0, elements);
@@ -33,7 +34,8 @@ class Boxes {
       for (let at = 0; at < curve.length; at += 2) points.push(`${(curve[at] + left).toFixed(1)} ${(curve[at + 1] + top).toFixed(1)}`);
       out.push(draw("path", { class: "edge", d: `M${points[0]}C${points.slice(1).join(" ")}`, "marker-end": "url(#explorer-tip)" }));
     }
-    if (this.withShapes) out.push(...shapeTexts(this.graph, group, level, left, top));
+    const hasWords = (box) => box.chips.length > 0 || this.colouring.of(box)[1] !== "";
+    if (this.withShapes) out.push(...shapeTexts(this.graph, group, level, left, top, hasWords, this.shapes));
     level.boxes.forEach((placed, box) => {
       if (!placed.inside) return;
       const x = left + placed.x - placed.inside.width / 2;

@@ -11,6 +11,7 @@ const COLOURINGS = {
 };
 
 const same = (a, b) => (a === b ? a : "mixed");
+const difference = (value) => (value === 0 ? "none" : Number.isFinite(value) ? value.toExponential(1) : "no number");
 const ms = (value) => `${value < 1 ? value.toFixed(4) : value.toFixed(3)} ms`;
 
 // Of each group: what is known of the nodes in it, put together.
@@ -51,7 +52,7 @@ class Colouring {
     this.step = step;
     this.number = number;
     this.distinct = [...new Set(values)].filter((value) => value !== undefined);
-    this.most = step && this.ofGroups[0] !== undefined ? number(this.ofGroups[0]) : 0;
+    this.most = step ? Math.max(0, ...this.ofGroups.filter((value) => value !== undefined).map(number).filter(Number.isFinite)) : 0;
   }
 
   // The class of a box, and the word above it.
@@ -75,7 +76,7 @@ class Colouring {
     if (this.kind === "precision") return `tone-${this.distinct.indexOf(value) % TONES}`;
     const number = this.number(value);
     const down = number > 0 ? Math.floor(Math.log(this.most / number) / Math.log(this.step) + 1e-9) : HEATS;
-    return `heat-${Math.max(0, HEATS - 1 - down)}`;
+    return `heat-${Math.min(HEATS - 1, Math.max(0, HEATS - 1 - down))}`;
   }
 
   word(value) {
@@ -83,12 +84,12 @@ class Colouring {
     if (this.kind === "engine") return this.graph.steps[value];
     if (this.kind === "memory") return value[1];
     if (this.kind === "time") return ms(value);
-    return this.kind === "error" ? value.toExponential(1) : value;
+    return this.kind === "error" ? difference(value) : value;
   }
 
   // Pairs of a class and what it means.
   legend() {
-    const { kind } = this;
+    const { graph, kind } = this;
     if (kind === "runs") return [["engine", "in engines"], ["torch", "PyTorch (dashed)"], ["gone", "nowhere: gone in lowering (dotted)"]];
     if (kind === "severity") return [...SEVERITIES.map((each) => [`severe-${each}`, SEVERITY_WORDS[each]]), ["", "no finding"]];
     if (!this.step) {
@@ -96,12 +97,14 @@ class Colouring {
       const shown = words.slice(0, MOST_SWATCHES).map(([word, tone]) => [tone, word]);
       return words.length > MOST_SWATCHES ? [...shown, ["", `and ${words.length - MOST_SWATCHES} more`]] : shown;
     }
+    const told = graph.told[kind] ? [[null, `of ${graph.told[kind]}`]] : [];
+    if (this.ofGroups[0] === 0) return [["heat-0", "no difference"], ...told];
     const what = { memory: "the largest output", time: "the whole time", error: "the largest difference" }[kind];
     const words = (at) => (at ? "" : `${what}, ${this.word(this.ofGroups[0])}; each further step ${this.step} times less`);
-    return Array.from({ length: HEATS }, (_, at) => [`heat-${HEATS - 1 - at}`, words(at)]).reverse();
+    return [...Array.from({ length: HEATS }, (_, at) => [`heat-${HEATS - 1 - at}`, words(at)]).reverse(), ...told];
   }
 
   draw(holder) {
-    holder.replaceChildren(...this.legend().map(([tone, words]) => make("span", {}, make("span", { class: `swatch ${tone}` }), words)));
+    holder.replaceChildren(...this.legend().map(([tone, words]) => make("span", {}, tone === null ? "" : make("span", { class: `swatch ${tone}` }), words)));
   }
 }

@@ -79,7 +79,9 @@ class Explorer {
       shapes.setAttribute("aria-pressed", String(on));
       this.boxes.withShapes = on;
       this.render();
-      if (on && this.camera.scale < READABLE) this.say("zoom in to read the shapes");
+      const { left } = this.boxes.shapes;
+      const words = left ? `${left} without room on ${left === 1 ? "its edge" : "their edges"}: point at ⋯, or open the node` : "";
+      if (on) this.say(this.camera.scale < READABLE ? "zoom in to read the shapes" : words);
     });
     this.sourceSwitch = switches("Source", (on) => this.showSource(on));
     if (this.source.isEmpty) Object.assign(this.sourceSwitch, { disabled: true, title: "The program has no lines of source" });

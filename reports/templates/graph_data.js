@@ -42,7 +42,8 @@ function readGraph(raw) {
     step: (at) => (nodes.step && nodes.step[at] >= 0 ? nodes.step[at] : undefined),
     steps: (raw.steps ?? []).map((at) => texts[at]),
     times: new Map(raw.times),
-    errors: new Map(raw.errors),
+    errors: new Map((raw.errors ?? []).map(([node, off]) => [node, off ?? Infinity])),
+    told: raw.told ?? {},
     sources: (raw.sources ?? []).map(([file, stretches]) => ({ file: texts[file], stretches })),
     // Reports of before these choices do not have what they are made of.
     lacks: (choice) => (raw.lacks ? raw.lacks[choice] ?? "" : choice === "runs" && nodes.side ? "" : "not in this report"),

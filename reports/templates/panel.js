@@ -20,7 +20,7 @@ function showNode(panel, graph, at, reveal, line) {
   row("computes in", node.args && graph.role(at) === "op" && !graph.lacks("precision") && graph.dtype(at));
   row("memory of its output", graph.bytes(at)?.[1]);
   row("time", graph.times.has(at) && ms(graph.times.get(at)));
-  row("difference from PyTorch", graph.errors.has(at) && graph.errors.get(at).toExponential(2));
+  row("difference from PyTorch", graph.errors.has(at) && difference(graph.errors.get(at)));
   row("module", node.module && moduleLink(graph, node, reveal, graph.home[at]));
   row("reads", nodeLinks(graph, graph.reads[at], reveal));
   row("read by", nodeLinks(graph, graph.readers[at], reveal));

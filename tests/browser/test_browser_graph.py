@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from chromium import needs_browser, page_of
 from large_program import large_program
+from torch import Tensor, nn
+from torch.export import Dim, export
 
 import trtdiag
 from trtdiag.analysis.registry import rules
+from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.report import Report
 from trtdiag.report.saved import read_report
 
@@ -25,6 +31,20 @@ FITS = """() => {
     const { left, top, right, bottom } = box.getBoundingClientRect();
     return left >= stage.left && top >= stage.top && right <= stage.right && bottom <= stage.bottom;
   });
+}"""
+
+# Shapes that are whole, marks in the place of others, and what any of them lies over, beyond half a pixel.
+OVERLAPS = """() => {
+  const shapes = [...document.querySelectorAll(".explorer text.shape")];
+  const others = document.querySelectorAll(".explorer .box:not(.open) > rect:first-of-type, .explorer .box > text");
+  const hit = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > .5
+    && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > .5;
+  const words = (one) => one.firstChild?.data ?? one.tagName;
+  const over = shapes.flatMap((one, at) => [...shapes.slice(at + 1), ...others]
+    .filter((other) => hit(one.getBoundingClientRect(), other.getBoundingClientRect()))
+    .map((other) => `${words(one)} over ${words(other)}`));
+  const marks = shapes.filter((one) => words(one) === "⋯").length;
+  return [shapes.length - marks, marks, over];
 }"""
 
 
@@ -76,6 +96,40 @@ def test_shapes_stand_on_edges_where_they_can_be_read(html: str) -> None:
         assert seen.console == []
 
 
+class Crossing(nn.Module):
+    """Each of some values meets each of the others, of many shapes: edges cross where there is least room."""
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        near = [x.relu() for x in inputs]
+        far = [torch.cat([x.expand(-1, at + 2, -1) for x in near[at:] + near[:at]], 1) for at in range(len(near))]
+        return tuple(a + b for a in far for b in [near[0].sum(1, keepdim=True)])
+
+
+@pytest.mark.parametrize("layout", ["builtin", "dot"])
+@pytest.mark.parametrize("kind", ["runs", "memory"])
+def test_shapes_lie_over_nothing_and_what_has_no_room_is_told(layout: str, kind: str) -> None:
+    if layout == "dot" and shutil.which("dot") is None:
+        pytest.skip("dot is not installed")
+    batch = Dim("batch", min=2, max=31)
+    inputs = tuple(torch.randn(5, 1, 7) for _ in range(6))
+    exported = export(Crossing(), inputs, dynamic_shapes=(tuple({0: batch} for _ in inputs),))
+    crossing = replace(trtdiag.analyze(exported, target="11.4", min_segment_ops=1), layout=layout).to_html()
+    with page_of(crossing, viewport={"width": 1900, "height": 1000}) as (page, seen):
+        page.get_by_label("Colour by").select_option(kind)
+        while page.locator('.explorer .box[aria-expanded="false"]').count():
+            page.locator('.explorer .box[aria-expanded="false"]').first.click()
+        for _ in range(6):
+            pressed(page, "Zoom in").click()
+        pressed(page, "Shapes").click()
+        whole, marks, over = page.evaluate(OVERLAPS)
+        assert whole > 3
+        assert over == []
+        said = page.locator(".explorer [role=status]").inner_text()
+        assert int(said.partition(" without room")[0]) >= max(marks, 1)
+        assert page.locator(".explorer text.shape title").count() == whole + marks
+        assert seen.console == []
+
+
 def test_fit_shows_the_whole_drawing(html: str) -> None:
     with page_of(html, "#node=softmax_1") as (page, _):
         assert not page.evaluate(FITS)
@@ -109,7 +163,7 @@ def test_colours_say_the_same_in_words_and_what_is_missing_says_why(html: str) -
     with page_of(html) as (page, seen):
         colours = page.get_by_label("Colour by")
         missing = colours.locator("option:disabled").all_text_contents()
-        assert missing == ["time: no engine was built", "error: no difference was measured op by op"]
+        assert missing == ["time: no engine was built", "error: nothing was compared"]
         assert tags(page) == []
         for kind, words in (
             ("severity", ["warning"]),
@@ -133,7 +187,7 @@ def test_times_and_differences_colour_where_they_were_measured(report: Report) -
     data = json.loads(rendering.view["graph"]["payload"])
     named = [at for at, role in enumerate(data["nodes"]["role"]) if data["roles"][role] == "op"]
     del data["lacks"]["time"], data["lacks"]["error"]
-    data |= {"times": [[named[0], 0.5], [named[-1], 1.5]], "errors": [[named[3], 0.25]]}
+    data |= {"times": [[named[0], 0.5], [named[-1], 1.5]], "errors": [[named[3], 0.25], [named[-1], None]]}
     graph = {**rendering.view["graph"], "payload": json.dumps(data)}
     html = replace(rendering, view={**rendering.view, "graph": graph}).text("html")
     with page_of(html) as (page, seen):
@@ -141,7 +195,26 @@ def test_times_and_differences_colour_where_they_were_measured(report: Report) -
         assert {"0.5000 ms", "1.500 ms"} == set(tags(page))
         assert "the whole time, 2.000 ms" in page.locator(".explorer .legend").inner_text()
         page.get_by_label("Colour by").select_option("error")
-        assert tags(page) == ["2.5e-1"]
+        assert set(tags(page)) == {"2.5e-1", "no number"}
+        assert seen.console == []
+
+
+def test_what_a_compilation_measured_colours_its_graph() -> None:
+    model = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3), nn.Sigmoid())
+    program = export(model, (torch.randn(3, 5),), dynamic_shapes={"input": {0: Dim("n", min=1, max=9)}})
+    compiled = compile_in_stages(program, CompileOptions("11.4", "reference", profile_layers=True)).report
+    with page_of(compiled.to_html()) as (page, seen):
+        legend = page.locator(".explorer .legend")
+        page.get_by_label("Colour by").select_option("time")
+        assert len([tag for tag in tags(page) if tag.endswith(" ms")]) >= 4
+        assert "of layers of engines on cpu, at the sizes to tune for" in legend.inner_text()
+        page.get_by_label("Colour by").select_option("error")
+        assert "of outputs at " in legend.inner_text()
+        output = page.locator(".explorer .box.op", has_text="sigmoid")
+        assert output.locator(".tag").count() == 1
+        assert page.locator(".explorer .box.op", has_text="relu").locator(".tag").count() == 0  # nobody measured it
+        output.click()
+        assert "difference from PyTorch" in panel(page)
         assert seen.console == []
 
 

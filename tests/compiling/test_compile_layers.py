@@ -74,6 +74,9 @@ def test_layers_that_cannot_be_timed_are_told_without_times(monkeypatch: pytest.
     assert made.asked == [TIMED_RUNS, 0]
     assert engine.built.layers
     assert engine.built.why == "they could not be timed: there is no memory: a test"
+    console = Console(width=200, record=True)
+    console.print(slowest_text([engine]))
+    assert f"engine 0: no times of its layers: {engine.built.why}" in console.export_text()
     assert found.verification is not None
     assert found.verification.passed
 
@@ -95,9 +98,19 @@ def test_the_command_line_asks_for_times(monkeypatch: pytest.MonkeyPatch, tmp_pa
     result = CliRunner().invoke(compile_command, asked)
     assert result.exit_code == 0, result.output
     text = (tmp_path / "report.json").read_text()
-    assert "tells none" in text
     assert '"name": "profile"' in text
-    assert "engine 0: no times of its layers: the backend 'reference' tells none" in " ".join(result.output.split())
+    assert "layers timed, " in result.output
+    assert "aten.linear.default" in result.output
+
+
+def test_the_reference_times_what_computes() -> None:
+    (engine,) = _facts(compile_in_stages(mlp(), CompileOptions("11.4", "reference", profile_layers=True))).engines
+    assert engine.layers is not None
+    assert len(engine.built.layers) == sum(engine.layers.values()) - engine.layers["Constant"]
+    assert all(layer.time_ms is not None and layer.time_ms > 0 for layer in engine.built.layers)
+    assert {op.op for layer in engine.built.layers for op in layer.ops} >= {"aten.linear.default", "aten.relu.default"}
+    (untimed,) = _facts(compile_in_stages(mlp(), CompileOptions("11.4", "reference"))).engines
+    assert untimed.built == ToldLayers()
 
 
 def test_the_slowest_layers_are_printed_with_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:

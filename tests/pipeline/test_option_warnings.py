@@ -73,7 +73,6 @@ OF_TENSORRT = {
     "hardware_compatibility": "ampere+",
     "version_compatible": True,
     "cuda_graphs": 3,
-    "profile_layers": True,
     "engine_per_gpu": True,
     "runtime_cache": "kernels.bin",
     "rtx_cuda_graphs": True,
@@ -92,6 +91,7 @@ OF_ALL = {
     "verify": False,
     "engine_cache": "cache",
     "build_jobs": 3,
+    "profile_layers": True,
     "gpu": "sm89",
 }
 TIED = {"keep_fp32", "engine_cache_mib", "partition"}

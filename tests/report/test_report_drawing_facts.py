@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from tests.harness.graph_data import names_of, reads_of
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.source import Frame, Stack
+from trtdiag.network.network import Origin
+from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.drawing import packing
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.drawing.measures import measures
@@ -23,6 +27,7 @@ from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
 from trtdiag.report.drawing.op_arguments import OpArgument, short_arguments
 from trtdiag.report.drawing.sides import sides
 from trtdiag.report.drawing.source_lines import MOST_LINES, source_lines
+from trtdiag.verification.facts import Culprit
 
 
 class Net(nn.Module):
@@ -89,9 +94,53 @@ def test_measures_say_what_is_known_and_why_the_rest_is_not() -> None:
     assert found.precision[at["softmax"]] == "f64"
     assert found.bytes[at["conv2d"]] == 7 * 4 * 6 * 6 * 4
     assert found.bytes[at["softmax"]] == 7 * 4 * 6 * 6 * 8
-    assert set(found.lacks) >= {"time", "error"}
+    assert found.lacks["time"] == "no engine was built"
+    assert found.lacks["error"] == "nothing was compared"
     alone = measures(graph_analysis(exported_net()), nodes_of(graph_analysis(exported_net())), None)
     assert {"runs", "engine"} <= set(alone.lacks)
+
+
+class Halves(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        values, places = (x * 3).topk(2)
+        return values.softmax(-1), places
+
+
+def test_outputs_and_layers_have_what_was_measured_of_them() -> None:
+    exported = export(Halves(), (torch.randn(5, 7),), dynamic_shapes={"x": {0: Dim("batch", min=2, max=9)}})
+    options = CompileOptions("11.4", "reference", partition=PartitionOptions(min_segment_ops=1), profile_layers=True)
+    made = compile_in_stages(exported, options).report.analysis
+    assert made.partition is not None
+    assert made.compilation is not None
+    assert made.compilation.verification is not None
+    nodes = nodes_of(made)
+    found = measures(made, nodes, sides(made.partition, nodes))
+    at = {node.label: position for position, node in enumerate(nodes)}
+    # The places are an element of topk, which is not drawn itself.
+    assert set(found.errors) == {at["softmax"], at["topk"]}
+    results = made.compilation.verification.results
+    assert found.errors[at["topk"]] == max(result.outputs[1].max_abs for result in results)
+    assert found.told["error"] == f"outputs at {len(results)} sets of sizes"
+    assert set(found.milliseconds) == {at["mul"], at["topk"], at["softmax"]}
+    assert found.told["time"] == "layers of engines on cpu, at the sizes to tune for"
+    assert not found.lacks
+
+
+def test_a_difference_that_is_no_number_is_the_largest() -> None:
+    exported = export(Halves(), (torch.randn(5, 7),))
+    made = compile_in_stages(exported, CompileOptions("11.4", "reference")).report.analysis
+    assert made.compilation is not None
+    verification = made.compilation.verification
+    assert verification is not None
+    point = verification.results[0].point
+    softmax, topk = (Origin(f"aten.{name}", name, None) for name in ("softmax", "topk"))
+    culprit = Culprit(0, softmax, "SoftMax", math.nan, point, since=topk, measured={"mul": 1e-3, "softmax": 2.0})
+    wrong = replace(made, compilation=replace(made.compilation, verification=replace(verification, culprit=culprit)))
+    nodes = nodes_of(wrong)
+    found = measures(wrong, nodes, None).errors
+    at = {node.label: position for position, node in enumerate(nodes)}
+    assert (found[at["softmax"]], found[at["mul"]]) == (math.inf, 1e-3)
+    assert found[at["topk"]] == max(output.max_abs for result in verification.results for output in result.outputs[1:])
 
 
 TEXT = Path(__file__).read_text(encoding="utf-8").split("\n")

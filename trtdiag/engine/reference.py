@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
 
 import torch
 
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import ArtifactError, UserError
-from trtdiag.network import Network, from_bytes, to_json
+from trtdiag.network import Network, Placed, from_bytes, to_json
 from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.network.file_format import to_parts
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
 
+_TIMED_S = 5.0
+"""Own choice: a second run of a large network on the CPU tells no more than this time is worth."""
+
 
 class _Run:
     """Runs one network; it keeps nothing of a call, so that several threads may call it."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, manifest: Manifest) -> None:
+        self._manifest = manifest
         self._run = PreparedRun(network, in_place=True)
         self._written = written_inputs(network)
         self._names = tuple(port.name for port in network.inputs)
@@ -37,6 +46,38 @@ class _Run:
                     reference="reference-device",
                 )
         return _own_memory(self._run(inputs), self._written)
+
+    def layers(self, network: Network, runs: int) -> tuple[LayerInfo, ...]:
+        """The layers of the network that compute, where they are timed; untimed the network itself says all of it.
+
+        Args:
+            network: What the engine was built from.
+            runs: How often to run it at its usual sizes, less often where that takes seconds.
+        """
+        if not runs:
+            return ()
+        took: list[list[float]] = [[] for _ in network.layers]
+        began = time.perf_counter()
+        inputs = usual_inputs(self._manifest, "cpu")
+        self._run(inputs)  # what is found once is no work of a layer
+        for done in range(runs):
+            if done and time.perf_counter() - began > _TIMED_S:
+                break
+            ends = [time.perf_counter()]
+
+            def note(*_: object, ends: list[float] = ends) -> None:
+                ends.append(time.perf_counter())
+
+            self._run(inputs, note)
+            for times, (start, end) in zip(took, pairwise(ends), strict=True):
+                times.append(end - start)
+        timed = zip(network.layers, took, strict=True)
+        return tuple(_info(placed, median(times) * 1000) for placed, times in timed if placed.layer.kind != "Constant")
+
+
+def _info(placed: Placed, time_ms: float) -> LayerInfo:
+    kind = placed.layer.kind
+    return LayerInfo(f"{placed.origin.node} {kind}", kind, (placed.origin,), time_ms=time_ms)
 
 
 class _Reference(Backend):
@@ -72,7 +113,7 @@ class _Reference(Backend):
                 fix="load the program again from its file, or compile it again",
                 reference="other-network",
             )
-        return _Run(network)
+        return _Run(network, manifest)
 
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """The network as it is written into the engine, source lines included."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -67,9 +67,11 @@ def first_difference(
             search.compared(c.node, values[c.node], actual.to(c.program_dtype))
             for c, actual in zip(segment.outputs, given, strict=False)
         ]
+        search.measured |= {error.output: error.max_abs for error in off}
         if not all(error.passed for error in off):
             found = search.layer(index, on_cpu(segment.network), [tensor.cpu() for tensor in inputs])
-            return found or search.inside(index, segment.network, inputs, off)
+            found = found or search.inside(index, segment.network, inputs, off)
+            return replace(found, measured=search.measured)
     return None
 
 
@@ -102,6 +104,7 @@ class _Search:
         point: Named in the answer.
         tolerance: The program's.
         build: Builds engines to look inside one.
+        measured: How far off what was compared is, by node: outputs of engines, and ops before one that is off.
     """
 
     nodes: Mapping[str, Node]
@@ -109,6 +112,7 @@ class _Search:
     point: Point
     tolerance: Tolerance
     build: Build | None
+    measured: dict[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> Choice | None:
         """What was chosen where a node holds the places of a choice."""
@@ -146,6 +150,7 @@ class _Search:
                 made.setdefault(node, []).append(_Output(placed, output, bool(readers.get(number, set()) - {node})))
 
         run(network, inputs, see)
+        within: dict[str, float] = {}  # of the reference functions: says nothing of an engine whose network is right
         for node, outputs in made.items():
             for name, expected in self.given(node):
                 # The output is one of the layers' results of that shape, mostly the last, and one that others read
@@ -153,8 +158,12 @@ class _Search:
                 same = [each for each in reversed(outputs) if each.may_be(expected)]
                 same = [each for each in same if each.read] or same
                 errors = [(each.placed, self.compared(name, expected, each.value.to(expected.dtype))) for each in same]
-                if errors and not any(error.passed for _, error in errors):
+                if not errors:
+                    continue
+                within[name] = min((error for _, error in errors), key=lambda error: not error.passed).max_abs
+                if not any(error.passed for _, error in errors):
                     placed, error = errors[0]
+                    self.measured |= within
                     return Culprit(index, outputs[0].placed.origin, placed.layer.kind, error.max_abs, self.point)
         return None
 

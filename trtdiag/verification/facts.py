@@ -117,6 +117,8 @@ class Culprit:
         note: What is known of it beyond that, in words.
         ends: Tensors of the segment's network that end the difference where they are outputs of its engine; empty
             where none did, or the network itself is wrong.
+        measured: The largest difference of each tensor that was compared on the way to it, each engine given the right
+            inputs, by node of the lowered graph.
     """
 
     segment: int
@@ -127,6 +129,7 @@ class Culprit:
     since: Origin | None = None
     note: str = ""
     ends: tuple[int, ...] = ()
+    measured: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, repr=False)

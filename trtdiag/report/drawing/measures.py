@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from torch.fx import Node
 
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.result import Analysis
@@ -11,6 +14,9 @@ from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.shape_words import short_dtype
 from trtdiag.report.drawing.sides import Side, Sides, position_of, positions
 from trtdiag.shapes.memory import output_bytes
+from trtdiag.verification.facts import Verification
+from trtdiag.verification.lowered_run import user_outputs
+from trtdiag.wording import amount, listed
 
 _SIGNIFICANT = 4
 
@@ -23,8 +29,9 @@ class Measures:
         precision: The dtype that an op computes in, short (``f16``): the planned one in engines, else the program's.
         bytes: Of the output at the largest sizes; absent where it has no maximum.
         milliseconds: In the layers that compute a node; a layer of several ops counts for each with an equal share.
-        errors: The largest difference from PyTorch, where it was measured op by op.
+        errors: The largest difference from PyTorch: of outputs, and of what was compared in search of a difference.
         lacks: Why nothing can be coloured by one of the choices, by choice.
+        told: What times and differences are those of, by choice.
     """
 
     precision: Mapping[int, str]
@@ -32,6 +39,7 @@ class Measures:
     milliseconds: Mapping[int, float]
     errors: Mapping[int, float]
     lacks: Mapping[str, str]
+    told: Mapping[str, str]
 
 
 def measures(analysis: Analysis, nodes: Sequence[DrawnNode], where: Sides | None) -> Measures:
@@ -40,19 +48,27 @@ def measures(analysis: Analysis, nodes: Sequence[DrawnNode], where: Sides | None
     precision = _precision(analysis, nodes, where, number)
     sizes = _bytes(analysis, nodes)
     milliseconds = _milliseconds(analysis.compilation, number)
-    errors = _errors(analysis.compilation, number)
     facts = analysis.compilation
-    built = "no layer of an engine was timed" if facts and facts.engines else "no engine was built"
+    found = facts.verification if facts else None
+    errors = _output_errors(found, analysis, nodes, number) if found else {}
+    errors = _larger(errors, _searched_errors(found, number) if found else {})
+    built = "no layer was timed: compile --profile-layers" if facts and facts.engines else "no engine was built"
     told = {
         "runs": (where, "the program was not partitioned"),
         "engine": (where and any(where.in_engine), "nothing goes into an engine"),
         "precision": (precision, "no op has a tensor"),
         "memory": (sizes, "no size has a maximum" if analysis.shapes else "sizes were not worked out"),
         "time": (milliseconds, built),
-        "error": (errors, "no difference was measured op by op"),
+        "error": (errors, "nothing was compared"),
     }
     lacks = {choice: why for choice, (known, why) in told.items() if not known}
-    return Measures(precision, sizes, milliseconds, errors, lacks)
+    words = {}
+    if facts and milliseconds:
+        devices = listed(sorted({engine.manifest.device for engine in facts.engines}))
+        words["time"] = f"layers of engines on {devices}, at the sizes to tune for"
+    if found and errors:
+        words["error"] = _compared_words(found)
+    return Measures(precision, sizes, milliseconds, errors, lacks, words)
 
 
 def _precision(
@@ -86,14 +102,53 @@ def _milliseconds(facts: CompilationFacts | None, number: Mapping[str, int]) -> 
     return {at: _rounded(time) for at, time in sorted(found.items()) if time}
 
 
-def _errors(facts: CompilationFacts | None, number: Mapping[str, int]) -> dict[int, float]:
-    """What is known of the first op that is off, and of the last one before it that is right."""
-    culprit = facts.verification.culprit if facts and facts.verification else None
-    if culprit is None or culprit.origin is None:
+def _output_errors(
+    found: Verification, analysis: Analysis, nodes: Sequence[DrawnNode], number: Mapping[str, int]
+) -> dict[int, float]:
+    """How far each output is off where that is the most, at the op that gives it."""
+    if analysis.partition is None:
         return {}
-    ends = ((culprit.since, 0.0), (culprit.origin, _rounded(culprit.max_abs)))
-    placed = ((position_of(origin.node, number), off) for origin, off in ends if origin is not None)
-    return {at: off for at, off in placed if at is not None}
+    outputs = user_outputs(analysis.partition.plan.lowered)
+    errors: dict[int, float] = {}
+    for result in found.results:
+        if len(result.outputs) != len(outputs):  # not compared, or not of one structure
+            continue
+        for output, error in zip(outputs, result.outputs, strict=True):
+            at = position_of(output.name, number) if isinstance(output, Node) else None
+            while at is not None and nodes[at].role is Role.CHECK and nodes[at].reads:
+                at = nodes[at].reads[0]  # an element of several results is not drawn: the op that gives them is
+            if at is not None:
+                errors = _larger(errors, {at: error.max_abs})
+    return errors
+
+
+def _searched_errors(found: Verification, number: Mapping[str, int]) -> dict[int, float]:
+    """What was compared one by one up to the first op that is off."""
+    culprit = found.culprit
+    if culprit is None:
+        return {}
+    ends = ((culprit.since, 0.0), (culprit.origin, culprit.max_abs))
+    named = {origin.node: off for origin, off in ends if origin is not None}
+    errors: dict[int, float] = {}
+    for name, off in (*culprit.measured.items(), *named.items()):
+        at = position_of(name, number)
+        if at is not None:
+            errors = _larger(errors, {at: off})
+    return errors
+
+
+def _larger(errors: dict[int, float], others: Mapping[int, float]) -> dict[int, float]:
+    """Of each node the larger one; what is no number is larger than all."""
+    for at, off in others.items():
+        off = _rounded(off) if math.isfinite(off) else math.inf
+        errors[at] = max(off, errors.get(at, 0.0))
+    return errors
+
+
+def _compared_words(found: Verification) -> str:
+    compared = sum(bool(result.outputs) for result in found.results)
+    words = f"outputs at {amount(compared, 'set')} of sizes"
+    return f"{words}, and what was compared up to the first op that is off" if found.culprit else words
 
 
 def _rounded(value: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -141,7 +142,8 @@ def payload(
         "args": [[[texts[name], texts[text], int(given)] for name, text, given in each] for each in arguments],
         "bytes": [[count, bytes_text(count)] for count in sizes],
         "times": [[node, time] for node, time in measured.milliseconds.items()],
-        "errors": [[node, off] for node, off in measured.errors.items()],
+        "errors": [[node, off if math.isfinite(off) else None] for node, off in measured.errors.items()],
+        "told": dict(measured.told),
         "lacks": dict(measured.lacks),
         "steps": [] if sides is None else [texts[label] for label in sides.labels],
         "sources": [
