@@ -134,3 +134,10 @@ def test_without_an_example_integers_are_small() -> None:
 def test_equal_points_give_equal_inputs() -> None:
     maker = InputMaker([_input(torch.float32, "n")], [torch.randn(3)])
     assert torch.equal(maker.at({"n": 7})[0], maker.at({"n": 7})[0])
+
+
+def test_integers_that_count_up_are_made_without_a_row() -> None:
+    for n, m in ((0, 5), (5, 0), (0, 0)):
+        none = _made(torch.tensor([[3, 5, 9], [4, 8, 2]]), _input(torch.int64, "n", "m"), n=n, m=m)
+        assert isinstance(none, torch.Tensor)
+        assert none.shape == (n, m)

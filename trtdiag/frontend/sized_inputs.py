@@ -115,7 +115,7 @@ def repeated(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 def _step(values: torch.Tensor, dim: int) -> int | None:
     """By how much integers count up or down along a dim, the same everywhere; ``None`` where they do not."""
-    if values.dtype not in INTEGERS or values.shape[dim] < 3:
+    if values.dtype not in INTEGERS or values.shape[dim] < 3 or not values.numel():
         return None
     steps = values.diff(dim=dim)
     step = int(steps.reshape(-1)[0])
