@@ -96,7 +96,7 @@ def test_wide_screens_have_two_columns(compiled: Report) -> None:
     for width, columns in ((1280, 1), (1920, 2)):
         with page_of(compiled.to_html(), viewport={"width": width, "height": 900}) as (page, _):
             lefts = page.evaluate(
-                "['findings', 'dims'].map((id) => document.getElementById(id).getBoundingClientRect().left)"
+                "['findings', 'types'].map((id) => document.getElementById(id).getBoundingClientRect().left)"
             )
             assert len(set(lefts)) == columns
 

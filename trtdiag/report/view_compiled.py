@@ -32,6 +32,7 @@ from trtdiag.wording import LONG_CHARS, amount, bytes_text, one_line
 
 _MOST_ENGINES = 40
 _SHOWN_ROWS = 24
+_SHOWN_AGREEING = 6
 _LISTED_ROWS = 400
 _OPEN_ENGINES = 2
 _NUMBERS = ("max_abs", "max_rel", "allowed")
@@ -76,11 +77,14 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
 
 
 def _verification(found: Verification, names: Mapping[str, str]) -> Part:
-    # What differs is never among those that are folded, and what is unstable only behind it.
-    order = sorted(found.results, key=lambda result: (bool(result.passed or result.skipped), not result.unstable))
+    # What differs is never among those that are folded, and what is unstable only behind it; what agrees comes last.
+    order = sorted(found.results, key=lambda result: (bool(result.passed or result.skipped), _calm(result)))
     rows = [row for result in order for row in _point_rows(result, names)]
-    hidden = len(rows) - _SHOWN_ROWS
-    more = f"{amount(hidden, 'more row')}" if hidden > 0 else ""
+    agreeing = sum(len(result.outputs) for result in order if _calm(result) > 1)
+    shown = min(_SHOWN_ROWS, len(rows) - agreeing if agreeing > _SHOWN_AGREEING else len(rows))
+    hidden = len(rows) - shown
+    more = amount(hidden, "row that agrees", "rows that agree") if hidden == agreeing else amount(hidden, "more row")
+    more = more if hidden else ""
     culprit = found.culprit
     frame = None if culprit is None or culprit.origin is None else culprit.origin.frame
     told = "" if culprit is None else culprit_line(culprit, names)
@@ -89,14 +93,18 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
         "state": outcome(found),
         "text": line[0].upper() + line[1:],
         "errors": errors_chart(found, names),
-        "rows": rows[:_SHOWN_ROWS],
-        "folded": rows[_SHOWN_ROWS:_LISTED_ROWS],
-        "more": fold_label(more, hidden, _LISTED_ROWS - _SHOWN_ROWS),
+        "rows": rows[:shown],
+        "folded": rows[shown:_LISTED_ROWS],
+        "more": fold_label(more, hidden, _LISTED_ROWS - shown),
         "allowed": one_line(allowed_line(found), LONG_CHARS),
         "culprit": told[:1].upper() + told[1:],
         "source": source_view(frame),
         "notes": [one_line(note, LONG_CHARS) for note in found.notes],
     }
+
+
+def _calm(result: PointResult) -> int:
+    return 0 if result.unstable else 1 if result.skipped else 2 if result.passed else 0
 
 
 def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]:

@@ -20,11 +20,11 @@ def engine_sizes_chart(engines: Sequence[EngineFacts]) -> Part | None:
     if not most:
         return None
     rows = [BarRow(gpu, (Bar(0.0, size / most, "engine", gpu),), bytes_text(size)) for gpu, size in sizes.items()]
-    marks, height = bar_marks(rows)
+    drawn = bar_marks(rows)
     largest = max(sizes, key=sizes.__getitem__)
     label = (
         f"Bytes of engines by GPU generation, {amount(len(sizes), 'generation')}; the largest are those for {largest}."
     )
     lines = [(one_line(gpu), bytes_text(size), f"{size:,}") for gpu, size in sizes.items()]
     numbers = table(("GPU generation", "engines", "bytes"), lines, kinds=("code", "number", "number"))
-    return chart("Engine sizes by GPU generation", label, height, marks, numbers)
+    return chart("Engine sizes by GPU generation", label, drawn.height, drawn.marks, numbers, width=drawn.width)

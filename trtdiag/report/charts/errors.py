@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from trtdiag.report.charts.svg_shapes import LEFT, RIGHT, Bar, BarRow, bar_marks, chart, text
+from trtdiag.report.charts.svg_shapes import LABEL_CHARS, Bar, BarRow, bar_marks, chart, text
 from trtdiag.report.compile_words import point_label, point_sizes
 from trtdiag.report.page import Part, table
 from trtdiag.verification.facts import OutputError, PointResult, Verification
@@ -39,8 +39,8 @@ def errors_chart(found: Verification, names: Mapping[str, str]) -> Part | None:
         )
         for result, output in worst
     ]
-    marks, height = bar_marks(rows)
-    marks += [text(LEFT, height + 12, f"1e{low}"), text(RIGHT, height + 12, f"1e{high}", "end")]
+    drawn = bar_marks(rows)
+    scale = text(drawn.left, drawn.height + 12, f"1e{low}"), text(drawn.right, drawn.height + 12, f"1e{high}", "end")
     wrong = sum(not output.passed for _, output in worst)
     label = f"Largest difference at {amount(len(worst), 'set')} of sizes beside what is allowed, in powers of ten; "
     label += f"{wrong} are beyond it." if wrong else "all are within it."
@@ -50,7 +50,15 @@ def errors_chart(found: Verification, names: Mapping[str, str]) -> Part | None:
         for result, output in worst
     ]
     numbers_table = table(("at", "output", "max abs", "allowed abs"), lines, kinds=("", "code", "number", "number"))
-    return chart("Difference by set of sizes", label, height + 18, marks, numbers_table, legend)
+    return chart(
+        "Difference by set of sizes",
+        label,
+        drawn.height + 18,
+        [*drawn.marks, *scale],
+        numbers_table,
+        legend,
+        drawn.width,
+    )
 
 
 def _worst(result: PointResult) -> OutputError:
@@ -59,5 +67,6 @@ def _worst(result: PointResult) -> OutputError:
 
 
 def _name(result: PointResult, names: Mapping[str, str]) -> str:
-    sizes = point_sizes(result.point.sizes, names)
-    return one_line(sizes or point_label(result.point, names), LONG_CHARS)
+    sizes, label = point_sizes(result.point.sizes, names), point_label(result.point, names)
+    # Sizes that do not stand there whole begin alike at every point.
+    return one_line(sizes if sizes and len(sizes) <= LABEL_CHARS else label, LONG_CHARS)

@@ -36,11 +36,19 @@ def precision_chart(facts: PartitionFacts, built: Sequence[LayerInfo] = ()) -> P
         for name in order
         if found[name]
     ]
-    marks, height = bar_marks(rows)
+    drawn = bar_marks(rows)
     label = f"Share of ops by the dtype that they give: {every[order[0]] / sum(every.values()):.0%} give {order[0]}."
     numbers = table(("of", "dtype", "number", "share"), lines, kinds=("", "code", "number", "number"))
     named = list(zip(SERIES, (*order[: len(SERIES) - 1], ", ".join(order[len(SERIES) - 1 :])), strict=False))
-    return chart("Precision", label, height, marks, numbers, [(ink, name) for ink, name in named if name])
+    return chart(
+        "Precision",
+        label,
+        drawn.height,
+        drawn.marks,
+        numbers,
+        [(ink, name) for ink, name in named if name],
+        width=drawn.width,
+    )
 
 
 def _row(what: str, found: Counter[str], inks: Mapping[str, str]) -> BarRow:

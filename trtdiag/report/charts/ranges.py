@@ -10,7 +10,7 @@ from trtdiag.report.view_sizes import Kept, Size, kept_words, residue_words
 from trtdiag.symbolic import Range, ValueSet
 
 _MOST_SIZES = 12
-_MOST_PIECES = 64
+_MOST_PIECES = 128
 """Own choice: more pieces in one bar run into each other; then it is drawn whole, and its words say the pattern."""
 _ASKED, _ALLOWED, _KEPT = "asked", "series-2", "series-1"
 
@@ -25,13 +25,15 @@ def ranges_chart(sizes: Sequence[Size]) -> Part | None:
     for size in moving:
         rows += _rows(size)
         lines.append(_line(size))
-    marks, height = bar_marks(rows)
+    drawn = bar_marks(rows)
     wrong = [size for size in moving if size.row.admits is not None]
     label = f"Asked, allowed and kept sizes of {len(moving)} dims of the inputs, each over its own range; "
     label += f"{len(wrong)} of them allow less than was asked." if wrong else "all that was asked is allowed."
     heads = ("size", "asked", "allowed", "kept")
     legend = ((_ASKED, "asked"), (_ALLOWED, "allowed"), (_KEPT, "kept by what to declare"))
-    return chart("Ranges", label, height, marks, table(heads, lines, kinds=("code",)), legend)
+    return chart(
+        "Ranges", label, drawn.height, drawn.marks, table(heads, lines, kinds=("code",)), legend, width=drawn.width
+    )
 
 
 def _top(size: Size) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,10 +11,13 @@ from trtdiag.wording import one_line
 
 WIDTH = 760.0
 ROW = 24.0
-LEFT, RIGHT = 232.0, 600.0
-"""Where the bars of a picture with a row for each thing begin and end; left of them the names, right the numbers."""
+ROOM = 368.0
+"""The length of a whole bar of a picture with a row for each thing; left of it stands the name, right the number."""
+_CHAR = 6.65  # of the texts
+_GAP = 10.0  # between bars and texts
 _BAR = 14.0
-_LABEL_CHARS = 32
+LABEL_CHARS = 32
+"""Own choice: names are cut to these, so that the bars stand out."""
 _TEXT_DROP = 4.0  # from the middle of a row to the base line of its text
 SERIES = ("series-1", "series-2", "series-3", "series-4")
 """The inks of what has no colour of its own; legends and labels say the same in words."""
@@ -78,23 +82,49 @@ def path(points: str, classes: str, title: str = "") -> Part:
     return _mark("path", classes, path=points, title=title)
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """Rows with bars, one below the other.
+
+    Attributes:
+        marks: What is drawn.
+        left: Where bars begin.
+        right: Where they end.
+        width: Of all.
+        height: Where the last row ends.
+    """
+
+    marks: list[Part]
+    left: float
+    right: float
+    width: float
+    height: float
+
+
 def chart(
-    title: str, label: str, height: float, marks: Iterable[Part], table: Part, legend: Sequence[tuple[str, str]] = ()
+    title: str,
+    label: str,
+    height: float,
+    marks: Iterable[Part],
+    table: Part,
+    legend: Sequence[tuple[str, str]] = (),
+    width: float = WIDTH,
 ) -> Part:
     """A picture.
 
     Args:
         title: What it is called.
         label: What it shows, for who cannot see it: one sentence with its result.
-        height: In pixels, for ``WIDTH``.
+        height: In pixels.
         marks: What is drawn, in order.
         table: The same in numbers.
         legend: Inks and what they stand for.
+        width: In pixels.
     """
     return {
         "title": title,
         "label": one_line(label, 400),
-        "width": told(WIDTH),
+        "width": told(width),
         "height": told(height),
         "marks": list(marks),
         "legend": [{"classes": ink, "text": words} for ink, words in legend],
@@ -102,30 +132,33 @@ def chart(
     }
 
 
-def bar_marks(rows: Sequence[BarRow], top: float = 4.0) -> tuple[list[Part], float]:
-    """A row below the other, and where the last ends."""
+def bar_marks(rows: Sequence[BarRow], top: float = 4.0) -> Drawn:
+    """A row below the other, as wide as names and numbers ask for."""
     marks: list[Part] = []
+    left = _GAP + _CHAR * max((len(_short(row.name)) for row in rows), default=0)
+    right = left + ROOM
     for at, row in enumerate(rows):
         middle = top + ROW * (at + 0.5)
-        marks.append(text(LEFT - 10, middle + _TEXT_DROP, _short(row.name), "end"))
+        marks.append(text(left - _GAP, middle + _TEXT_DROP, _short(row.name), "end"))
         for bar in row.bars:
-            begin, end = _ends(bar)
+            begin, end = _ends(bar, left)
             marks.append(rect(begin, middle - _BAR / 2, end - begin, _BAR, bar.ink, bar.title))
         if row.comb:
-            marks.append(_comb(row.comb, middle))
+            marks.append(_comb(row.comb, left, middle))
         if row.tick is not None:
-            marks.append(path(f"M{told(LEFT + (RIGHT - LEFT) * row.tick)} {told(middle - 10)}v20", "limit"))
-        marks.append(text(RIGHT + 10, middle + _TEXT_DROP, row.number))
-    return marks, top + ROW * len(rows) + 4
+            marks.append(path(f"M{told(left + ROOM * row.tick)} {told(middle - 10)}v20", "limit"))
+        marks.append(text(right + _GAP, middle + _TEXT_DROP, row.number))
+    numbers = max((len(one_line(row.number)) for row in rows), default=0)
+    return Drawn(marks, left, right, math.ceil(right + _GAP + _CHAR * numbers), top + ROW * len(rows) + 4)
 
 
-def _ends(bar: Bar) -> tuple[float, float]:
-    begin, end = (LEFT + (RIGHT - LEFT) * min(1.0, max(0.0, each)) for each in (bar.begin, bar.end))
+def _ends(bar: Bar, left: float) -> tuple[float, float]:
+    begin, end = (left + ROOM * min(1.0, max(0.0, each)) for each in (bar.begin, bar.end))
     return begin, end
 
 
-def _comb(bars: Sequence[Bar], middle: float) -> Part:
-    ends = (_ends(bar) for bar in bars)
+def _comb(bars: Sequence[Bar], left: float, middle: float) -> Part:
+    ends = (_ends(bar, left) for bar in bars)
     teeth = (
         f"M{told(begin)} {told(middle - _BAR / 2)}H{told(max(begin + 1, end))}v{told(_BAR)}H{told(begin)}z"
         for begin, end in ends
@@ -135,4 +168,4 @@ def _comb(bars: Sequence[Bar], middle: float) -> Part:
 
 def _short(name: str) -> str:
     plain = one_line(name)
-    return plain if len(plain) <= _LABEL_CHARS else f"{plain[: _LABEL_CHARS - 1]}…"
+    return plain if len(plain) <= LABEL_CHARS else f"{plain[: LABEL_CHARS - 1]}…"

@@ -31,12 +31,20 @@ def ways_chart(title: str, ways: Sequence[Body]) -> Part | None:
         )
         rows.append(BarRow(way["way"], bars, f"{median:.3g} ms"))
         lines.append((one_line(way["way"]), *(f"{each:.3g}" for each in (median, low, high))))
-    marks, height = bar_marks(rows)
+    drawn = bar_marks(rows)
     fastest = min(ran, key=lambda way: float(way["ms"]["median"]))
     label = f"Milliseconds of a call by way to run the program; the fastest is {fastest['way']}."
     heads = ("way", "median ms", "first tenth", "last tenth")
     numbers = table(heads, lines, kinds=("", "number", "number", "number"))
-    return chart(title, label, height, marks, numbers, (("series-1", "median"), ("spread", "first to last tenth")))
+    return chart(
+        title,
+        label,
+        drawn.height,
+        drawn.marks,
+        numbers,
+        (("series-1", "median"), ("spread", "first to last tenth")),
+        width=drawn.width,
+    )
 
 
 def layers_chart(layers: Sequence[LayerInfo]) -> Part | None:
@@ -55,11 +63,11 @@ def layers_chart(layers: Sequence[LayerInfo]) -> Part | None:
         ink = "series-3" if moves else "series-1"
         rows.append(BarRow(name, (Bar(0.0, time / most, ink, name),), f"{time:.4g} ms, {time / whole:.0%}"))
         lines.append((name, f"{time:.4f}", f"{time / whole:.1%}"))
-    marks, height = bar_marks(rows)
+    drawn = bar_marks(rows)
     label = f"Time by layer of the engine, {whole:.4g} ms in all; {shown[0][0]} takes most, {shown[0][1] / whole:.0%}."
     legend = (("series-1", "computes ops"), ("series-3", "moves or prepares data"))
     numbers = table(("layer", "ms", "share"), lines, kinds=("", "number", "number"))
-    return chart("Where time goes", label, height, marks, numbers, legend)
+    return chart("Where time goes", label, drawn.height, drawn.marks, numbers, legend, width=drawn.width)
 
 
 def _name(layer: LayerInfo) -> str:
