@@ -15,6 +15,7 @@ ROOM = 368.0
 """The length of a whole bar of a picture with a row for each thing; left of it stands the name, right the number."""
 _CHAR = 6.65  # of the texts
 _GAP = 10.0  # between bars and texts
+_THIN = 1.5  # a tooth is drawn as a line
 _BAR = 14.0
 LABEL_CHARS = 32
 """Own choice: names are cut to these, so that the bars stand out."""
@@ -158,11 +159,12 @@ def _ends(bar: Bar, left: float) -> tuple[float, float]:
 
 
 def _comb(bars: Sequence[Bar], left: float, middle: float) -> Part:
-    ends = (_ends(bar, left) for bar in bars)
-    teeth = (
-        f"M{told(begin)} {told(middle - _BAR / 2)}H{told(max(begin + 1, end))}v{told(_BAR)}H{told(begin)}z"
-        for begin, end in ends
-    )
+    ends = [_ends(bar, left) for bar in bars]
+    top, tall = told(middle - _BAR / 2), told(_BAR)
+    if all(end - begin < _THIN for begin, end in ends):  # as lines they take half of the room in the page
+        lines = "".join(f"M{told((begin + end) / 2)} {top}v{tall}" for begin, end in ends)
+        return path(lines, f"{bars[0].ink} teeth", bars[0].title)
+    teeth = (f"M{told(begin)} {top}H{told(max(begin + 1, end))}v{tall}H{told(begin)}z" for begin, end in ends)
     return path("".join(teeth), bars[0].ink, bars[0].title)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.report.charts.svg_shapes import Bar, BarRow, bar_marks, chart
@@ -12,6 +13,7 @@ from trtdiag.report.page import Part, table
 from trtdiag.wording import listed, one_line
 
 _MOST_WAYS = 16
+_MOST_MEDIANS = 2
 _MOST_LAYERS = 12
 _SHOWN_OPS = 2
 
@@ -19,9 +21,11 @@ _SHOWN_OPS = 2
 def ways_chart(title: str, ways: Sequence[Body]) -> Part | None:
     """The median of each way that was measured, with the tenths around it; ``None`` where none could run."""
     ran = [way for way in ways if way["ms"] is not None][:_MOST_WAYS]
-    most = max((way["ms"]["high"] for way in ran), default=0)
-    if not most:
+    if not any(way["ms"]["high"] for way in ran):
         return None
+    # A tenth that something else disturbed runs out of the picture rather than that medians become alike.
+    longest = max(way["ms"]["median"] for way in ran)
+    most = min(max(way["ms"]["high"] for way in ran), _MOST_MEDIANS * longest or math.inf)
     rows, lines = [], []
     for way in ran:
         low, median, high = (way["ms"][key] for key in ("low", "median", "high"))
@@ -55,7 +59,8 @@ def layers_chart(layers: Sequence[LayerInfo]) -> Part | None:
     if not whole:
         return None
     rows, lines = [], []
-    shown = [(_name(layers[at]), time, not layers[at].ops) for time, at in timed[:_MOST_LAYERS]]
+    often = Counter(_name(layer) for layer in layers)
+    shown = [(_name(layers[at], often), time, not layers[at].ops) for time, at in timed[:_MOST_LAYERS]]
     rest = sum(time for time, _ in timed[_MOST_LAYERS:])
     shown += [(f"{len(timed) - _MOST_LAYERS:,} others", rest, False)] if rest else []
     most = max(time for _, time, _ in shown)
@@ -70,6 +75,8 @@ def layers_chart(layers: Sequence[LayerInfo]) -> Part | None:
     return chart("Where time goes", label, drawn.height, drawn.marks, numbers, legend, width=drawn.width)
 
 
-def _name(layer: LayerInfo) -> str:
+def _name(layer: LayerInfo, often: Mapping[str, int] | None = None) -> str:
+    """Its ops, with what kind of layer it is where several are of the same ops."""
     ops = listed([one_line(origin.node) for origin in layer.ops], _SHOWN_OPS)
-    return one_line(ops or layer.kind or layer.name)
+    kind = f" {layer.kind}" if often and often.get(ops, 0) > 1 else ""
+    return one_line(f"{ops}{kind}" if ops else layer.kind or layer.name)
