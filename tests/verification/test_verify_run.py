@@ -121,7 +121,7 @@ def test_a_wrong_layer_is_found_by_its_op_and_line() -> None:
     measured = found.culprit.measured
     assert measured["relu"] == found.culprit.max_abs
     assert measured["linear"] < 1e-5  # float32 sums of a few terms
-    assert "linear_1" in measured  # an output of the engine
+    assert measured["mul"] > 0.1  # an output of the engine
 
 
 def test_a_difference_is_looked_into_only_where_every_tensor_can_be_held() -> None:

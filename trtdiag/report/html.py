@@ -102,4 +102,4 @@ def _asset(names: tuple[str, ...]) -> str:
 def _tight(style: str) -> str:
     """A style sheet without comments and the spaces beside its marks; no string in ours holds such a mark."""
     tight = _AROUND.sub(r"\1", _COMMENT.sub("", style))
-    return re.sub(r"(?<=[a-z-]): ", ":", tight).replace(";}", "}").strip()
+    return re.sub(r"(?<=[a-z0-9-]): ", ":", tight).replace(";}", "}").strip()
