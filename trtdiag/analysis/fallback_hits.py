@@ -36,7 +36,7 @@ def fallback_hits(
             because_of=root,
             severity=severity,
             impact=impact_of(group),
-            identity=group.key,
+            identity=group.identity,
         )
 
 

@@ -45,7 +45,7 @@ _BY_CODE: Mapping[str, Why] = {
     "random": Why.RANDOM,
 }
 # What says more about the tensors than about the op: one group for all ops.
-_OF_TYPES = frozenset({"double-precision", "no-counterpart", "integer-width", "int64-range"})
+_OF_TENSORS = frozenset({"double-precision", "no-counterpart", "integer-width", "int64-range", "unbounded-size"})
 OUR_FAULT = "converter-failed"
 
 
@@ -65,8 +65,8 @@ class FallbackGroup:
     Attributes:
         why: The kind of reason.
         code: Of the limits.
-        op: The op, or for reasons of types the most frequent one.
-        other_ops: How many further ops there are, for reasons of types.
+        op: The op, or for reasons of tensors the most frequent one.
+        other_ops: How many further ops there are, for reasons of tensors.
         left: Every one, in graph order.
         cost: What the partition would be if engines could hold them; ``None`` where it was not worked out.
         crossing: Bytes that cross between engines and these ops.
@@ -83,7 +83,19 @@ class FallbackGroup:
     @property
     def key(self) -> str:
         """Names the group among all; the cause of its findings."""
-        return self.code if self.code in _OF_TYPES else f"{self.code} {self.op}"
+        if self.code not in _OF_TENSORS:
+            return f"{self.code} {self.op}"
+        return " ".join(filter(None, (self.code, self.about)))
+
+    @property
+    def identity(self) -> str:
+        """Names the group in other exports, too, which number their symbols otherwise."""
+        return self.code if self.about else self.key
+
+    @property
+    def about(self) -> str:
+        """The symbol of the size that they stay for; empty where they stay for something else."""
+        return self.left[0].limit.about
 
     @property
     def engines_saved(self) -> int:
@@ -152,8 +164,7 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
     left = [f for f in parts.fallback if f.computes]
     kept = grouped(((f.limit.code, f.op), f) for f in left if f.cause is Cause.KEPT)
     limited = [f for f in left if f.cause in (Cause.LIMIT, Cause.NATURE) and f.limit is not COMPILED]
-    coded = ((_SAME.get(f.limit.code, f.limit.code), f) for f in limited)
-    members = grouped(((code, "" if code in _OF_TYPES else f.op), f) for code, f in coded)
+    members = grouped((reason_of(f), f) for f in limited)
     every = {**members, **kept}
     asked = sorted(every, key=lambda key: -len(every[key]))[:MOST_ASKED]
     lifted = [fallback.node for key in asked for fallback in every[key]]
@@ -174,6 +185,12 @@ def partition_facts(program: Program, plan: EnginePlan, *, require_full: bool) -
         joint=() if together is None else _joint(parts, (*groups, *kept_groups), together),
         minimums=tuple((number, with_minimum(parts, number)) for number in least),
     )
+
+
+def reason_of(fallback: Fallback) -> tuple[str, str]:
+    """What ops that stay for one reason have in common: the code, and the op, or what it is about beside the op."""
+    code = _SAME.get(fallback.limit.code, fallback.limit.code)
+    return code, fallback.limit.about if code in _OF_TENSORS else fallback.op
 
 
 def _joint(parts: Partitioned, groups: Sequence[FallbackGroup], together: WhatIf) -> tuple[FallbackGroup, ...]:

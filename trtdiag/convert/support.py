@@ -24,7 +24,7 @@ from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.value import Value
 from trtdiag.shapes.symbols import is_backed
-from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition, to_text
+from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition
 
 
 def support(
@@ -47,6 +47,15 @@ def support(
             if limit is not None:
                 limits[node.name] = limit
     return Support(limits)
+
+
+def _no_greatest(symbol: str) -> Limit:
+    return Limit(
+        "unbounded-size",
+        f"it has a size that follows from {symbol}, which the data decides, and which has no greatest value",
+        "state one: torch._check(size <= LARGEST)",
+        about=symbol,
+    )
 
 
 class _Trials:
@@ -90,16 +99,9 @@ class _Trials:
                 if isinstance(value, NumberValue) and value.expr is not None:
                     exprs = (value.expr,)
                 for expr in exprs:
-                    if (
-                        free_symbols(expr) & self._endless
-                        and not is_condition(expr)
-                        and self._bounds.of(expr).range.max is None
-                    ):
-                        return Limit(
-                            "unbounded-size",
-                            f"it has the size {to_text(expr)}, which the data decides, and which has no greatest value",
-                            "state one: torch._check(size <= LARGEST)",
-                        )
+                    endless = free_symbols(expr) & self._endless
+                    if endless and not is_condition(expr) and self._bounds.of(expr).range.max is None:
+                        return _no_greatest(min(endless))
         return None
 
     def _trial(self, node: Node) -> Limit | None:

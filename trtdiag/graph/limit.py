@@ -15,11 +15,13 @@ class Limit:
         code: A kebab-case name of this kind of reason, stable over versions.
         why: What stands against it, one sentence without a full stop.
         fix: What the reader can do, one sentence without a full stop; empty where there is nothing.
+        about: What it is about where many ops stay for it: the symbol of a size; empty where it is about the op itself.
     """
 
     code: str
     why: str
     fix: str = ""
+    about: str = ""
 
     def __post_init__(self) -> None:
         if not REFERENCE.fullmatch(self.code):

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from trtdiag.analysis.fallbacks import reason_of
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.grouping import grouped
-from trtdiag.partition.facts import EnginePlan, Fallback
+from trtdiag.partition.facts import Cause, EnginePlan, Fallback
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
@@ -31,14 +32,14 @@ from trtdiag.report.compile_words import (
     port_sizes,
     tensor_text,
 )
-from trtdiag.report.similar_findings import differing_words
 from trtdiag.report.terminal_layout import hanging
 from trtdiag.symbolic.text import in_words
 from trtdiag.verification.facts import OutputError, Verification
-from trtdiag.wording import amount, bytes_text, one_line
+from trtdiag.wording import amount, bytes_text, listed, one_line
 
 _MOST_ENGINES = 20
 _MOST_REASONS = 12
+_MOST_OPS = 8
 _MOST_PORTS = 6
 _PORT_COLUMN = 9
 _MOST_POINTS = 24
@@ -91,18 +92,25 @@ def _engine(
 
 
 def _left_to_pytorch(left: Sequence[Fallback], names: Mapping[str, str]) -> Iterator[RenderableType]:
-    """Why ops stay, the most frequent reason first; reasons of one op that differ in names alone are one."""
-    told = Counter((entry.op, in_words(entry.limit.why, names)) for entry in left)
-    times: dict[tuple[str, str], int] = {}
-    for (op, why), count in told.most_common():
-        alike = (kept for kept in times if kept[0] == op and differing_words(kept[1], why) is not None)
-        kept = next(alike, (op, why))
-        times[kept] = times.get(kept, 0) + count
-    for (op, why), count in list(times.items())[:_MOST_REASONS]:
-        calls = f" ({count:,}x)" if count > 1 else ""
-        yield hanging(6, f"  {one_line(op)}{calls}: {one_line(why, _LONGEST_NOTE_CHARS)}")
-    if len(times) > _MOST_REASONS:
-        yield Text(f"  and {len(times) - _MOST_REASONS:,} more reasons", style="dim")
+    """Why ops stay, the reason of most ops first: the ops with a count, one reason of those alike, and what to do."""
+    reasons = sorted(grouped((_reason_of(entry), entry) for entry in left).values(), key=len, reverse=True)
+    for entries in reasons[:_MOST_REASONS]:
+        ops = Counter(entry.op for entry in entries)
+        called = [one_line(op) + (f" ({count:,}x)" if count > 1 else "") for op, count in ops.most_common()]
+        told = dict.fromkeys(in_words(entry.limit.why, names) for entry in entries)
+        alike = f" (and {len(told) - 1:,} like it)" if len(told) > 1 else ""
+        why = one_line(next(iter(told)), _LONGEST_NOTE_CHARS)
+        every = f"{len(entries):,} calls: " if len(ops) > 1 else ""
+        yield hanging(6, f"  {every}{listed(called, _MOST_OPS)}: ", f"{why}{alike}")
+        fix = entries[0].limit.fix
+        if fix:
+            yield hanging(11, ("      fix: ", "green"), one_line(fix, _LONGEST_NOTE_CHARS))
+    if len(reasons) > _MOST_REASONS:
+        yield Text(f"  and {amount(len(reasons) - _MOST_REASONS, 'more reason')}", style="dim")
+
+
+def _reason_of(entry: Fallback) -> tuple[str, str]:
+    return (entry.limit.code, "") if entry.cause is Cause.SMALL else reason_of(entry)
 
 
 def what_was_made(engines: Sequence[Engine]) -> str:

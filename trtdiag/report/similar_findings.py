@@ -82,5 +82,7 @@ def differing_words(first: str, other: str) -> list[str] | None:
     changed = [word.strip(",;:") for _, word in pairs]
     if len(changed) > len(mine) * _MOST_DIFFERING:
         return None
+    # Counts tell nothing without the name that they stand beside.
+    changed = [word for word in changed if re.search(r"[^\W\d_]", word)] or changed
     # Of h and 2*(h // 2) the name alone.
     return [word for word in dict.fromkeys(changed) if not any(one != word and one in word for one in changed)]

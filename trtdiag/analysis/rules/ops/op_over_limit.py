@@ -55,7 +55,9 @@ def _advice(group: FallbackGroup) -> str:
 
 
 def _root(group: FallbackGroup, dtypes: DtypeFacts, dims: DimSystem) -> str:
-    """The finding about the tensor that brought the dtype in, where there is only one, or about unfitting sizes."""
+    """The finding about the tensor that brought the dtype in, where there is only one, or about the sizes."""
+    if group.about:
+        return f"SYM204:{group.about}"
     of_code = {"double-precision": ("TYP402", dtypes.float64), "no-counterpart": ("TYP403", dtypes.unsupported)}
     if group.code not in of_code:
         asked = asked_at(dims, [left.place.node for left in group.left])

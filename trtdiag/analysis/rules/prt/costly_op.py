@@ -43,7 +43,7 @@ def costly_op(facts: PartitionFacts) -> Iterator[Hit]:
             group.left[0].place,
             cause=group.key,
             because_of=f"{group.why.value}:{group.key}",
-            identity=group.key,
+            identity=group.identity,
         )
 
 
