@@ -70,6 +70,24 @@ def test_errors_stop_with_1_and_write_the_report(model: Path, capsys: pytest.Cap
     assert (model / "forced.ep").exists()
 
 
+def test_nothing_in_an_engine_is_no_success(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("compile", "model.pt2", "--backend", "reference", "--keep-in-torch", "aten", "--no-html")
+    assert run(*asked) == 1
+    ending = capsys.readouterr().out.splitlines()[-1]
+    assert ending.startswith("0 engines: everything stays in PyTorch; model_trt.pt2 (")
+    assert ending.endswith(" bytes) is the program as it was")
+    assert run(*asked, "-q") == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_engines_of_before_are_engines(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compile", "model.pt2", "--backend", "reference", "--no-html", "-q") == 0
+    assert run("compile", "model_trt.pt2", "--backend", "reference", "--no-html", "-o", "again.pt2") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("no engine beside the 1 that it had before (1 op, ")
+    assert told[-1].endswith(", with the 1 engine that it had before, and no other")
+
+
 def test_a_program_that_differs_is_not_saved(
     model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

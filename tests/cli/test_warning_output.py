@@ -29,10 +29,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def warned(recwarn: pytest.WarningsRecorder, *options: str) -> list[str]:
+def warned(recwarn: pytest.WarningsRecorder, *options: str, factory: str = "warning_factory:build") -> list[str]:
     """The texts of the warnings that go their usual way, to stderr outside of a test."""
     with pytest.raises(SystemExit) as ended:
-        main(["analyze", "warning_factory:build", "--no-html", "--fail-on", "never", *options])
+        main(["analyze", factory, "--no-html", "--fail-on", "never", *options])
     assert ended.value.code == 0
     return [str(warning.message) for warning in recwarn]
 
@@ -72,3 +72,25 @@ def test_logs_of_torch_come_where_they_are_asked_for(folder: Path) -> None:
     assert LOGGED not in logged(folder)
     assert LOGGED in logged(folder, "-v")
     assert LOGGED in logged(folder, torch_logs="+export")
+
+
+GUARDED = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return x * 2 if x.sum().item() > 1 else x
+
+def build():
+    return Net(), (torch.randn(5),), {}, None
+"""
+
+
+def test_the_graph_of_an_export_that_failed_comes_with_verbose_alone(
+    folder: Path, recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "guarded_factory.py").write_text(GUARDED)
+    assert warned(recwarn, factory="guarded_factory:build") == []
+    assert capsys.readouterr().err == ""
+    texts = warned(recwarn, "-v", factory="guarded_factory:build")
+    assert [text for text in texts if "torch.ops.aten.sum.default" in text]

@@ -181,6 +181,11 @@ def test_a_size_without_an_end_stays_with_pytorch() -> None:
     assert codes["aten.relu.default"] == "unbounded-size"
     assert all(size.max is not None for m in found.compiled.manifests for port in m.inputs for size in port.profile)
     _assert_agrees(found.compiled(rows(7, "some")), Endless()(rows(7, "some")))
+    # All ops for the want of one end are one finding, under that about the size.
+    told = {f.rule: f for f in found.report.findings if f.rule in ("OPS502", "SYM204")}
+    assert len([f for f in found.report.findings if f.rule == "OPS502"]) == 1
+    assert told["OPS502"].root == told["SYM204"].id
+    assert "a size that follows from item" in told["OPS502"].message
 
 
 @pytest.mark.parametrize("name", SAVED)

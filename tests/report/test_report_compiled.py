@@ -10,9 +10,12 @@ from io import StringIO
 
 import jsonschema
 import pytest
+import torch
 from report_text import json_report, sarif_report
 from rich.console import Console
 from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis
+from torch import Tensor, nn
+from torch.export import Dim
 
 from tests.compiling.programs import exported, mlp, registry_with_wrong_relu
 from trtdiag.analysis.compilation import CompilationFacts
@@ -22,7 +25,7 @@ from trtdiag.convert import registry
 from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
-from trtdiag.report.compile_text import verification_text
+from trtdiag.report.compile_text import engines_text, verification_text
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
@@ -293,3 +296,28 @@ def test_what_no_movement_explains_says_how_little_the_original_moves() -> None:
     told = printed(found)
     assert "DIFFERS from the original at 1 of 3 sets of sizes" in told
     assert "differs; the original itself moves by 3.0e-07" in told
+
+
+class Angles(nn.Module):
+    """Five calls of four ops in float64 between layers in float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 7), nn.Linear(7, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = (self.first(x).relu() + 1).sigmoid() * 3
+        return (self.second(y.double().sin().cos().sin().float()).relu() * 2).tanh() + 1
+
+
+def test_ops_of_one_cause_are_one_line_with_a_count_and_what_to_do() -> None:
+    asked = Angles(), (torch.randn(3, 4),), {}, {"x": {0: Dim("rows", min=1, max=31)}}
+    found = compile_in_stages(asked, CompileOptions("11.4", "reference", verify=False))
+    console = Console(width=160, record=True, file=StringIO())
+    console.print(engines_text(found.plan, found.converted, found.engines), crop=False)
+    (left,) = re.findall(r"Left to PyTorch\n(.*)\n\n", console.export_text(), re.DOTALL)
+    lines = [line.strip() for line in left.splitlines()]
+    assert lines[0].startswith("5 calls: aten.to.dtype (2x), aten.sin.default (2x), aten.cos.default: its result is")
+    assert lines[0].endswith("(and 4 like it)") or lines[1].endswith("(and 4 like it)")
+    assert lines[-1].startswith("fix: pass truncate_double=True")
+    assert left.count("fix:") == 1

@@ -33,9 +33,10 @@ def cli() -> None:
     """Say early what breaks on the way from torch.export to TensorRT: which line, why, and what to write instead.
 
     \b
-    Exit codes: 0 clean, 1 findings at or above --fail-on, or dims to change,
-    2 wrong input or platform, 3 an engine did not build, 4 a fault of trtdiag itself,
-    130 interrupted, 141 the reader of standard output has gone.
+    Exit codes: 0 clean, 1 findings at or above --fail-on, dims to change,
+    outputs that differ or nothing in an engine, 2 wrong input or platform,
+    3 an engine did not build, 4 a fault of trtdiag itself, 130 interrupted,
+    141 the reader of standard output has gone.
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
 
 

@@ -24,7 +24,7 @@ from trtdiag.cli.option_groups import (
     path,
     with_options,
 )
-from trtdiag.cli.output_paths import check_reports, compiled_place, read_by, report_places, saved_line
+from trtdiag.cli.output_paths import check_reports, compiled_place, file_and_size, read_by, report_places
 from trtdiag.cli.progress import COMPILE_STAGES, progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
@@ -104,8 +104,11 @@ def compile_command(
     """Compile SOURCE: a .pt2 or .ep file, package.module:factory, or what else analyze takes.
 
     Diagnoses it first: ERROR findings stop the compilation (exit 1) unless --force is given.  Then converts, builds,
-    compares with the original at every corner of its ranges, and saves one file that torch.export.load reads.  Where
-    outputs differ the exit code is 1, and only --force saves the file.
+    compares with the original at every corner of its ranges, and saves one file that torch.export.load reads.
+
+    Exit code 1 where ERROR findings stop it; where outputs differ, when only --force saves the file; and where nothing
+    of the program goes into an engine.  Engines of the reference backend are engines: asked for, or taken where
+    TensorRT is not installed, they end with 0.
     """
     config = read_config(Path.cwd())
     asked = {**chosen_engine_options(config, rest), **chosen(_OPTIONS, config, rest)}
@@ -126,11 +129,11 @@ def compile_command(
             from trtdiag.artifact.save import save  # torch takes seconds: --help should not wait for it
             from trtdiag.pipeline.compile import compile_in_stages
             from trtdiag.report.compile_text import (
+                ending_text,
                 engines_text,
                 gpus_line,
                 stages_text,
                 verification_text,
-                what_was_made,
             )
             from trtdiag.report.layers_text import slowest_text
             from trtdiag.report.saved import read_report
@@ -152,8 +155,9 @@ def compile_command(
     except DiagnosisError as error:
         _tell_findings(error, earlier, files, quiet=quiet)
         raise
+    program, facts = found.report.analysis.program, found.report.analysis.compilation
+    every_engine = 0 if facts is None else len(facts.engines)
     if not quiet:
-        program, facts = found.report.analysis.program, found.report.analysis.compilation
         notes = () if facts is None else facts.notes
         console.print(engines_text(found.plan, found.converted, found.engines, notes), crop=False)
         built_for = gpus_line(found.engines)
@@ -169,14 +173,14 @@ def compile_command(
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
         if agreed or options.force:
-            made = f"{saved_line('compiled', destination)}, {what_was_made(found.engines)}"
-            console.print(made, highlight=False, markup=False, soft_wrap=True)
+            kept = every_engine - len(found.engines)
+            console.print(ending_text(found.engines, kept, file_and_size(destination)), crop=False)
         for place in written:
             console.print(f"report: {place}", highlight=False, markup=False, soft_wrap=True)
     if not agreed and not options.force:
         skipped = [] if verification is None else [result.skipped for result in verification.results]
         raise _not_saved("" if differs else next(iter(skipped), "it has no sizes"), told=not quiet)
-    return int(differs)
+    return int(differs or not every_engine)
 
 
 def _tell_findings(error: DiagnosisError, earlier: SavedReport | None, files: ReportFiles, *, quiet: bool) -> None:

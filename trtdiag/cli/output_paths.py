@@ -103,10 +103,9 @@ def compiled_place(output: Path | None, usual: Path) -> Named:
     return Named(argument, os.fspath(path))
 
 
-def saved_line(done: str, place: Path) -> str:
-    """``compiled: model_trt.pt2 (1,234 bytes)``."""
-    size = "" if is_written_through(place) else f" ({place.stat().st_size:,} bytes)"
-    return f"{done}: {place}{size}"
+def file_and_size(place: Path) -> str:
+    """``model_trt.pt2 (1,234 bytes)``."""
+    return str(place) if is_written_through(place) else f"{place} ({place.stat().st_size:,} bytes)"
 
 
 def place_of(argument: str, path: str | os.PathLike[str], what: str) -> Named:

@@ -12,7 +12,7 @@ from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import BUILD_OPTIONS, GPU_OPTION
 from trtdiag.cli.option_groups import BACKENDS, chosen, debug_option, one_of, output_options, with_options
-from trtdiag.cli.output_paths import compiled_place, read_by, saved_line
+from trtdiag.cli.output_paths import compiled_place, file_and_size, read_by
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option, trace_places
@@ -69,5 +69,5 @@ def rebuild_command(
         for index, manifest in enumerate(made.manifests):
             built = f"engine {index}: {manifest.backend} for {manifest.target}"
             console.print(built, highlight=False, markup=False, soft_wrap=True)
-        console.print(saved_line("rebuilt", destination), highlight=False, markup=False, soft_wrap=True)
+        console.print(f"rebuilt: {file_and_size(destination)}", highlight=False, markup=False, soft_wrap=True)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import PurePath
 
 from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.dynamic_shapes.asked import Structure
@@ -19,6 +20,7 @@ from trtdiag.fixdims.fix import Change, Confirmation, DataCheck, Fix, Outcome, U
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.failed_export import told_of_model
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
@@ -120,14 +122,22 @@ def _answer(
             UnreadCondition(guard.text, guard.why) for guard in (found.last.unread if found.last is not None else ())
         ),
         conflicts=tuple(found.conflicts),
-        notes=(*(_named(found, note) for note in found.notes), *_undecided(found)),
-        failure=_named(found, found.failure),
+        notes=(*_stopped(found), *(_named(found, note) for note in found.notes), *_undecided(found)),
+        failure=_named(found, "\n".join(told_of_model(found.failure))),
     )
 
 
 def _named(found: SearchResult, text: str) -> str:
     """The words of torch or of a stage with sizes by the user's names."""
     return text if found.last is None else in_words(text, found.last.names)
+
+
+def _stopped(found: SearchResult) -> tuple[str, ...]:
+    """The line of the model at which torch gave up, where it was torch."""
+    frame = None if found.last is None or found.failure != found.last.message else found.last.stack.best
+    if frame is None or not found.failure:
+        return ()
+    return (f"torch.export stops at {PurePath(frame.short).name}{f': {frame.code}' if frame.code else ''}",)
 
 
 def _undecided(found: SearchResult) -> tuple[str, ...]:

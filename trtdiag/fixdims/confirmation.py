@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trtdiag.fixdims.export_result import Run
 from trtdiag.fixdims.fix import REFUSES, Confirmation
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.frontend.real_run import RunOutcome
+from trtdiag.symbolic.text import in_words
 
 MOST_REFUSAL_CHARACTERS = 300
 
@@ -22,6 +23,7 @@ def confirmation(found: SearchResult, refused: Sequence[str], *, assumed: bool) 
     """
     last = found.last if found.confirmed else None
     runs = () if last is None else last.on_data.runs
+    names = {} if last is None else last.names
     corners = () if last is None else last.corners
     return Confirmation(
         found.confirmed and not refused,
@@ -29,23 +31,27 @@ def confirmation(found: SearchResult, refused: Sequence[str], *, assumed: bool) 
         tuple(_sizes(corner.sizes) for corner in corners if not corner.refusal and corner.sizes),
         _open(found, refused, assumed=assumed),
         tuple(dict.fromkeys(_sizes(run.sizes) for run in runs if run.outcome is RunOutcome.PASSED and run.sizes)),
-        (last.on_data.unrun,) if last is not None and last.on_data.unrun else _not_on_data(runs),
+        (last.on_data.unrun,) if last is not None and last.on_data.unrun else _not_on_data(runs, names),
     )
 
 
 def refusals(found: SearchResult) -> list[str]:
     """Sizes that the program admits and fails at, with torch's words."""
-    refused = () if found.last is None else found.last.refused
-    return [f"{_sizes(sizes)}: {words[:MOST_REFUSAL_CHARACTERS]}" for sizes, words in refused]
+    last = found.last
+    if last is None:
+        return []
+    return [
+        f"{_sizes(sizes)}: {in_words(words, last.names)[:MOST_REFUSAL_CHARACTERS]}" for sizes, words in last.refused
+    ]
 
 
-def _not_on_data(runs: Sequence[Run]) -> tuple[str, ...]:
+def _not_on_data(runs: Sequence[Run], names: Mapping[str, str]) -> tuple[str, ...]:
     words = {
         RunOutcome.UNRUN: "at {sizes}: {words}",
         RunOutcome.UNDECIDED: "not decided at {sizes}, where it fails for what the inputs hold: {words}",
     }
     return tuple(
-        words[run.outcome].format(sizes=_sizes(run.sizes), words=run.words[:MOST_REFUSAL_CHARACTERS])
+        words[run.outcome].format(sizes=_sizes(run.sizes), words=in_words(run.words, names)[:MOST_REFUSAL_CHARACTERS])
         for run in runs
         if run.outcome in words
     )

@@ -19,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.failed_export import export_failure, failed_env
 from trtdiag.frontend.guard_stacks import GuardStacks, recording
+from trtdiag.frontend.partial_graphs import partial_graphs_as_warnings
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.frontend.user_code import imported, imported_file, users_code
 from trtdiag.options import Progress
@@ -46,9 +47,10 @@ class Recipe:
 
     def export(self, **options: Any) -> ExportedProgram:
         """The program that ``torch.export.export`` makes of it, not strictly; ``options`` are further ones of it."""
-        return torch.export.export(
-            self.module, self.args, self.kwargs or None, dynamic_shapes=self.dynamic_shapes, strict=False, **options
-        )
+        with partial_graphs_as_warnings():
+            return torch.export.export(
+                self.module, self.args, self.kwargs or None, dynamic_shapes=self.dynamic_shapes, strict=False, **options
+            )
 
     def rest_name(self) -> str:
         """The name of the ``*args`` parameter, ``args`` where there is none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Iterator
 from traceback import walk_tb
 from types import FrameType
@@ -9,6 +11,7 @@ from types import FrameType
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.guard_stacks import GuardStacks
+from trtdiag.frontend.partial_graphs import values_of_data
 from trtdiag.frontend.program import ExportFailure, RawGuard
 from trtdiag.frontend.recorded_conditions import in_roots
 from trtdiag.frontend.torch_private import replacements, shape_env_guards
@@ -17,23 +20,46 @@ from trtdiag.graph.source import NO_STACK, OWN, Frame, Stack
 # torch tells the user to try draft_export in a paragraph of its own; it says nothing about the model.
 _ADVICE = "The error above occurred when calling torch.export.export."
 
+# Lines about torch's own logging, and the ends of others that speak of no model; they are the same in every message.
+_BOILERPLATE = re.compile(
+    r"(For (more|extended|C\+\+)|If you suspect|The error above occurred|The following call raised|Caused by: \("
+    r"|TORCHDYNAMO_|consider using data-dependent friendly|.*draft_export)"
+)
+_PLACES = re.compile(r'^\s*File ".*", line \d+, in .*\n(?:\s+.*\n?)?', re.MULTILINE)  # the place is told beside it
+_ENDINGS = re.compile(r" (For more information|If this was caused by Python `not`|\(unhinted: ).*")
+
 
 def export_failure(error: BaseException, relaxed: str | None) -> ExportFailure:
     """The failure as a value, with torch's own advice about other tools cut off."""
     message = str(getattr(error, "msg", None) or error)
     told = message.split(_ADVICE)[0].strip()
-    return ExportFailure(type(error).__name__, told, relaxed, user_stack(error), tracing_finished(error))
+    return ExportFailure(
+        type(error).__name__, told, relaxed, user_stack(error), tracing_finished(error), values_of_data(error)
+    )
 
 
 def user_stack(error: BaseException) -> Stack:
     """The frames of the traceback that lie outside torch, Python's library and this package, outermost first."""
     frames: list[Frame] = []
     for running, line in walk_tb(error.__traceback__):
-        frame = Frame(running.f_code.co_filename, line, running.f_code.co_name)
+        file = running.f_code.co_filename
+        frame = Frame(file, line, running.f_code.co_name, linecache.getline(file, line).strip())
         module = str(running.f_globals.get("__name__", ""))
         if module.split(".")[0] not in ("torch", OWN) and frame.package not in ("torch", "python"):
             frames.append(frame)
     return Stack(tuple(dict.fromkeys(frames))) if frames else NO_STACK
+
+
+def told_of_model(message: str) -> list[str]:
+    """The lines of torch's message that speak of this model."""
+    told: list[str] = []
+    for line in _PLACES.sub("", message).splitlines():
+        line = _ENDINGS.sub("", line).strip().removeprefix("- ")
+        if told and told[-1].endswith(":") and line:
+            told[-1] += f" {line}"  # what a heading announces stands in the next line: Suggested fixes: h = 8*_h
+        elif line and not _BOILERPLATE.match(line):
+            told.append(line)
+    return told
 
 
 def failed_env(error: BaseException) -> ShapeEnv | None:

@@ -143,6 +143,7 @@ class ExportFailure:
         relaxed: How the graph was obtained all the same, in words; ``None`` where there is no graph.
         stack: The user's frames at the failure, where known.
         traced: Whether the model had been traced to its end by then, so that every guard is known.
+        values_of_data: Symbol -> what bears it, of the sizes and numbers that data decides, where torch told.
     """
 
     error_type: str
@@ -150,6 +151,7 @@ class ExportFailure:
     relaxed: str | None
     stack: Stack = NO_STACK
     traced: bool = True
+    values_of_data: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -17,7 +18,7 @@ from trtdiag.frontend.guard_stacks import GuardStacks, Noted, recording
 from trtdiag.frontend.inputs import example_sizes, input_tensors
 from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
-from trtdiag.frontend.program import Program, RawGuard, SourceKind, Versions
+from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.frontend.recorded_conditions import recorded_guards
 from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_private import backed_hints, plain_ranges, replacements, running_schema, shape_env_of
@@ -68,7 +69,7 @@ def program_of(
         inputs=inputs,
         ranges={} if exported is None else plain_ranges(exported.range_constraints),
         hints=hints,
-        names=failed_names(env, inputs) if exported is None else program_names(exported, inputs),
+        names=_names(outcome, inputs),
         guards=tuple(guards),
         origins={} if exported is None else op_origins(exported.graph_module),
         versions=versions,
@@ -79,6 +80,12 @@ def program_of(
         pins=pinned_dims(env, inputs, stacks),
         joins=joined_dims(env, inputs, stacks),
     )
+
+
+def _names(outcome: Exported, inputs: Sequence[InputTensor]) -> dict[str, str]:
+    if outcome.program is not None:
+        return program_names(outcome.program, inputs)
+    return failed_names(outcome.env, inputs, {} if outcome.failure is None else outcome.failure.values_of_data)
 
 
 def _with_stack(guard: RawGuard, stacks: GuardStacks | None) -> RawGuard:

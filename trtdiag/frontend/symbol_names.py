@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import torch
@@ -55,16 +57,24 @@ def program_names(exported: ExportedProgram, inputs: Sequence[InputTensor]) -> d
     return names
 
 
-def failed_names(env: ShapeEnv | None, inputs: Sequence[InputTensor]) -> dict[str, str]:
-    """The same for an export that failed: a size from data goes by the line that made it, where torch kept it."""
-    names = symbol_names(inputs)
+def failed_names(
+    env: ShapeEnv | None, inputs: Sequence[InputTensor], values_of_data: Mapping[str, str]
+) -> dict[str, str]:
+    """The same for an export that failed; a size from data of no known value goes by the line that made it.
+
+    ``value of net.py:25``, a second one of that line ``value 2 of net.py:25``; of data where torch kept no line.
+    """
+    names = {**values_of_data, **symbol_names(inputs)}
     if env is None:
         return names
+    count: Counter[str] = Counter()
     for symbol in getattr(env, "var_to_stack", {}):
-        if not str(symbol).startswith(("u", "zu")):
+        if str(symbol) in names or not str(symbol).startswith(("u", "zu")):
             continue
         frame = made_at(env, symbol).best
-        names.setdefault(str(symbol), f"{symbol} (from {'data' if frame is None else frame.short})")
+        line = "data" if frame is None else PurePath(frame.short).name
+        count[line] += 1
+        names[str(symbol)] = f"value{f' {count[line]}' if count[line] > 1 else ''} of {line}"
     return names
 
 

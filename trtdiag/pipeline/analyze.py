@@ -43,6 +43,7 @@ from trtdiag.shapes.symbols import symbol_table
 from trtdiag.symbolic.text import in_words
 from trtdiag.targets.target import Target
 from trtdiag.targets.versions import chosen_gpus, get_rtx_target, get_target
+from trtdiag.wording import listed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -261,13 +262,18 @@ def _not_checked(facts: Analysis, ran: RuleRun) -> Iterator[str]:
         yield NO_WEIGHTS
     for unused in entry_warnings(facts):
         yield f"{unused.option} {unused.value}: {unused.why}"
-    for item in ran.not_run:
-        yield f"{item.rule}: {item.reason}"
+    for why, ids in grouped((_not_run_words(item.reason), item.rule) for item in ran.not_run).items():
+        yield f"{'rule' if len(ids) == 1 else f'{len(ids)} rules'} {listed(ids)}: {why}"
     if facts.checked is not None and facts.checked.unchecked:
         for why, nodes in grouped((why, node) for node, why in facts.checked.unchecked.items()).items():
             more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
             yield f"recorded value of {', '.join(nodes[:3])}{more} against its op: {why}"
     yield from facts.program.notes
+
+
+def _not_run_words(reason: str) -> str:
+    """Why a rule was not run, with all facts that are missing as one reason."""
+    return "what they look at could not be worked out" if reason.startswith("needs ") else reason
 
 
 def _op_nodes(checked: Checked) -> int:

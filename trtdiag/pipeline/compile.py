@@ -171,7 +171,8 @@ def _notes(state: State) -> Iterator[str]:
         yield from (f"engine {index}: {note}" for note in (*state.converted[index].notes, *each.notes))
     earlier = state.engine_nodes()[1]
     if earlier:
-        yield f"{amount(len(earlier), 'engine')} of an earlier compilation stay as they are"
+        stay = "stays as it is" if len(earlier) == 1 else "stay as they are"
+        yield f"{amount(len(earlier), 'engine')} of an earlier compilation {stay}"
 
 
 def _refuse_cache_over_source(source: Source, options: CompileOptions) -> None:

@@ -20,6 +20,7 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.grouping import grouped
 from trtdiag.partition.facts import Cause, EnginePlan, Fallback
+from trtdiag.partition.intrinsic_limits import COMPILED
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
@@ -32,7 +33,7 @@ from trtdiag.report.compile_words import (
     port_sizes,
     tensor_text,
 )
-from trtdiag.report.terminal_layout import hanging
+from trtdiag.report.terminal_layout import hanging, unbroken
 from trtdiag.symbolic.text import in_words
 from trtdiag.verification.facts import OutputError, Verification
 from trtdiag.wording import amount, bytes_text, listed, one_line
@@ -59,7 +60,9 @@ def engines_text(
         built = f"{inside:,} of {every} in {amount(len(manifests), 'engine')}"
         head = Text(f"{built} (backend {manifests[0].backend}, {plan.target.name})", style="bold green")
     else:
-        head = Text(f"0 engines: everything stays in PyTorch ({every}, {plan.target.name})", style="bold yellow")
+        kept = sum(entry.limit is COMPILED for entry in left)
+        what = f"no engine beside the {kept:,} that it had before" if kept else "0 engines: everything stays in PyTorch"
+        head = Text(f"{what} ({every}, {plan.target.name})", style="bold yellow")
     parts: list[RenderableType] = [head, Text("")]
     shown = list(zip(converted, manifests, strict=True))[:_MOST_ENGINES]
     for index, (one, manifest) in enumerate(shown):
@@ -113,13 +116,25 @@ def _reason_of(entry: Fallback) -> tuple[str, str]:
     return (entry.limit.code, "") if entry.cause is Cause.SMALL else reason_of(entry)
 
 
-def what_was_made(engines: Sequence[Engine]) -> str:
-    """``3 engines of the reference backend (no TensorRT engine was built)``, for the line that a command ends with."""
-    if not engines:
-        return "0 engines: everything stays in PyTorch"
-    backend = engines[0].manifest.backend
-    made = f"{amount(len(engines), 'engine')} of the {backend} backend"
-    return f"{made} (no TensorRT engine was built)" if backend == "reference" else made
+def ending_text(engines: Sequence[Engine], kept: int, saved: str) -> RenderableType:
+    """The line that ``compile`` ends with: what was really made.
+
+    Args:
+        engines: Those that were built.
+        kept: How many engines the program had before.
+        saved: Where it is now, ``model_trt.pt2 (1,000 bytes)``.
+    """
+    if engines:
+        backend = engines[0].manifest.backend
+        made = f"{amount(len(engines), 'engine')} of the {backend} backend"
+        told = f"compiled: {saved}, {made}{' (no TensorRT engine was built)' * (backend == 'reference')}"
+    elif kept:
+        told = f"compiled: {saved}, with the {amount(kept, 'engine')} that it had before, and no other"
+    else:
+        told = f"0 engines: everything stays in PyTorch; {saved} is the program as it was"
+    line = unbroken(told)
+    line.stylize("" if engines or kept else "bold yellow")
+    return Group(line)  # a Text that is printed alone is wrapped whatever it says of itself
 
 
 def gpus_line(engines: Sequence[Engine]) -> str:
@@ -139,12 +154,14 @@ def gpus_line(engines: Sequence[Engine]) -> str:
 
 
 def verification_text(found: Verification, names: Mapping[str, str]) -> RenderableType:
-    """Whether the compiled program agrees, and by how much it is off at each point; ``names`` are for symbols."""
+    """One line where the compiled program agrees, else where and by how much it is off; ``names`` are for symbols."""
     style = {"agrees": "bold green", "differs": "bold red", "unknown": "bold yellow"}[outcome(found)]
-    parts: list[RenderableType] = [hanging(2, (outcome_line(found), style)), *_points(found, names)]
+    simply = found.passed and not found.unstable
+    allowed = f" ({found.tolerance.relative:g} is allowed)" if simply else ""
+    parts: list[RenderableType] = [hanging(2, (outcome_line(found), style), allowed), *_points(found, names)]
     if found.culprit is not None:
         parts.append(hanging(2, (culprit_line(found.culprit, names), "red")))
-    told = [f"allowed: {allowed_line(found)}", *(f"note: {note}" for note in found.notes)]
+    told = [*([] if simply else [f"allowed: {allowed_line(found)}"]), *(f"note: {note}" for note in found.notes)]
     return Group(*parts, *(hanging(2, (line, "dim")) for line in told), Text(""))
 
 

@@ -44,7 +44,7 @@ def to_text(node: Expr | Condition, names: Names | None = None) -> str:
     return _text(node, names or {})[0]
 
 
-_SYMBOL = re.compile(r"\bz?[su]\d+\b(?!\()")
+_SYMBOL = re.compile(r"\bz?[su]f?\d+\b(?!\()")  # zuf0: a float from data
 
 
 def in_words(text: str, names: Names) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trtdiag.network.network import Origin
+from trtdiag.symbolic.text import in_words
 from trtdiag.wording import told_name
 
 
@@ -101,6 +102,10 @@ class PointResult:
     def passed(self) -> bool:
         """Whether it ran and all outputs agree."""
         return not self.skipped and not self.failed and all(output.passed for output in self.outputs)
+
+    def named(self, names: Mapping[str, str]) -> PointResult:
+        """The same with the user's names for symbols in what torch said."""
+        return replace(self, skipped=in_words(self.skipped, names), failed=in_words(self.failed, names))
 
 
 @dataclass(frozen=True)

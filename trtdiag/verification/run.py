@@ -205,7 +205,7 @@ class Comparison:
         names = self.program.names
         sizes = {names.get(name, name): size for name, size in point.sizes.items()}
         with timed("compare", f"compare at {point.label}", **sizes):
-            return self._compared_at(point)
+            return self._compared_at(point).named(names)
 
     def _compared_at(self, point: Point) -> PointResult:
         elements, sides = self._elements_at(point), self._sides

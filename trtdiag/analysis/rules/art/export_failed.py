@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
@@ -11,17 +10,13 @@ from trtdiag.analysis.places import line_evidence
 from trtdiag.analysis.related_dims import related_dims
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import DimSystem, Verdict
+from trtdiag.frontend.failed_export import told_of_model
 from trtdiag.frontend.program import ExportFailure, Program
 from trtdiag.wording import amount
 
 # What torch.export says when dynamic_shapes and the model's guards do not agree; the last two are its solver's crashes.
 _ABOUT_DIMS = ("Constraints violated", "ConstraintViolation", "Expected an equality constraint", "The inequality, ")
 
-# Lines about torch's own logging, and the ends of others that speak of no model; they are the same in every message.
-_BOILERPLATE = re.compile(
-    r"(For (more|extended|C\+\+)|If you suspect|The error above occurred|Caused by: \(|.*draft_export)"
-)
-_ENDINGS = re.compile(r" (For more information|If this was caused by Python `not`).*")
 _MOST_LINES = 8
 
 _CHANGE_DIMS = "change dynamic_shapes as the findings about guards and dims say; trtdiag fix-dims tries it out"
@@ -64,7 +59,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
     if failure is None:
         return
     roots = _roots(program, dims) if _about_dims(failure) else []
-    lines = _telling(failure.message)
+    lines = told_of_model(failure.message)
     facts = [Evidence(line, failure.error_type) for line in lines[:_MOST_LINES]]
     if len(lines) > _MOST_LINES:
         facts.append(Evidence(amount(len(lines) - _MOST_LINES, "more line"), failure.error_type))
@@ -89,18 +84,6 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
 
 def _all_hold(dims: DimSystem) -> bool:
     return bool(dims.constraints) and not dims.unparsed and all(c.verdict is Verdict.HOLDS for c in dims.constraints)
-
-
-def _telling(message: str) -> list[str]:
-    """The lines of torch's message that speak of this model."""
-    told: list[str] = []
-    for line in message.splitlines():
-        line = _ENDINGS.sub("", line).strip().removeprefix("- ")
-        if told and told[-1].endswith(":") and line:
-            told[-1] += f" {line}"  # what a heading announces stands in the next line: Suggested fixes: h = 8*_h
-        elif line and not _BOILERPLATE.match(line):
-            told.append(line)
-    return told
 
 
 def _about_dims(failure: ExportFailure) -> bool:
