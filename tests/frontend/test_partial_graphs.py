@@ -43,5 +43,11 @@ def test_it_names_what_bears_sizes_and_numbers(capsys: pytest.CaptureFixture[str
     assert told == "Could not guard on data-dependent expression zuf0"
 
 
+def test_a_bool_from_data_is_named_too() -> None:
+    error = RuntimeError()
+    error.partial_fx_graph = '    item: "Sym(Eq(u0, 1))" = torch.ops.aten.item.default(ne)\n'  # type: ignore[attr-defined]
+    assert values_of_data(error) == {"u0": "item"}
+
+
 def test_an_error_without_a_graph_names_nothing() -> None:
     assert values_of_data(ValueError("u0")) == {}

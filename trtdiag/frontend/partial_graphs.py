@@ -12,7 +12,7 @@ from typing import Any, TextIO, cast
 _GRAPH = "partial_fx_graph"
 # nonzero: "i64[u0, 1]" = torch.ops.aten.nonzero.default(gt)
 _VALUE = re.compile(r'^\s*(\w+): "(?:(\w+)\[([^"]*)\]|Sym\(([^"]*)\))', re.MULTILINE)
-_FROM_DATA = re.compile(r"z?uf?\d+")
+_FROM_DATA = re.compile(r"(z?uf?\d+)|Eq\((u\d+), 1\)")  # a bool is a number that is compared
 
 
 def values_of_data(error: BaseException) -> Mapping[str, str]:
@@ -24,8 +24,8 @@ def values_of_data(error: BaseException) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for name, dtype, dims, number in _VALUE.findall(str(getattr(error, _GRAPH, ""))):
         for index, size in enumerate(dims.split(", ") if dtype else [number]):
-            if _FROM_DATA.fullmatch(size):
-                found.setdefault(size, f"{name}.shape[{index}]" if dtype else name)
+            if symbol := _FROM_DATA.fullmatch(size):
+                found.setdefault(symbol[1] or symbol[2], f"{name}.shape[{index}]" if dtype else name)
     return found
 
 
