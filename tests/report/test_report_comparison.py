@@ -238,6 +238,20 @@ def test_two_different_programs_stand_side_by_side(three: Report) -> None:
     jsonschema.validate(json.loads(other.compare(three).to_json()), json.loads(SCHEMA_PATH.read_text()))
 
 
+def test_two_nets_of_like_ops_and_inputs_are_told_apart_by_their_names(three: Report) -> None:
+    before = json.loads(three.to_json())
+    after = json.loads(json.dumps(before))
+    count = sum(len(segment["ops"]) for segment in before["partition"]["segments"])
+    for segment in after["partition"]["segments"]:
+        # All ops, and as many others: half of the larger program is the same; a few more, and less than that is.
+        segment["ops"] += [f"other_{at}" for at in range(len(segment["ops"]))]
+    after["partition"]["segments"][0]["ops"] += [f"other_{at}" for at in range(count // 2)]
+    for name, differs in ((before["program"]["label"], False), ("another.pt2", True)):
+        after["program"]["label"] = name
+        unlike = compared(before, after, "old.json")["unlike"]
+        assert bool(unlike) == differs, unlike
+
+
 def test_states_of_one_program_are_compared_however_it_grows(three: Report) -> None:
     for report in (report_of(1), report_of(4), report_of(3, before=4), report_of(3, target="8.6")):
         found = report.compare(three).comparison

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 Body: TypeAlias = Mapping[str, Any]
 """A report in plain lists and dicts that fit the schema."""
 _FEW_OPS, _SOME_OPS = 0.25, 0.5
-"""Shares of equal ops under which two reports are of different programs: whatever, or without a common input."""
+"""Own choice: shares of equal ops under which two reports are of different programs: whatever their inputs and names,
+or without a common input or of another name.  Two convolutional nets with an input ``image`` have a third in common."""
 _NUMBER = re.compile(r"(?:_\d+)+$")
 OURS = "trtdiag"
 """The compiled program among the ways to run a program."""
@@ -46,8 +47,8 @@ def _unlike(before: Body, after: Body) -> str | None:
     kinds, inputs = ([_ops(body) for body in (before, after)], [_inputs(body) for body in (before, after)])
     every = kinds[0] | kinds[1]
     share = (kinds[0] & kinds[1]).total() / every.total() if every else 1.0
-    if share < _FEW_OPS or (share < _SOME_OPS and not inputs[0] & inputs[1]):
-        labels = [body["program"]["label"] for body in (before, after)]
+    labels = [body["program"]["label"] for body in (before, after)]
+    if share < _FEW_OPS or (share < _SOME_OPS and (labels[0] != labels[1] or not inputs[0] & inputs[1])):
         named = f" ({labels[0]} and {labels[1]})" if labels[0] != labels[1] else ""
         return f"two different programs{named}: {share:.0%} of their ops are the same"
     return None
