@@ -79,6 +79,9 @@ class NoGpu:
     def stream(self, device: torch.device) -> int:
         return 0 if device else 1
 
+    def current(self, device: torch.device) -> Callable[[], int]:
+        return partial(self.stream, device)
+
     def recording(self) -> bool:
         return False
 

@@ -76,7 +76,8 @@ def signature_of(inputs: Sequence[object]) -> Signature | None:
         for tensor in inputs:
             if type(tensor) not in PLAIN:
                 return None
-            found += (tensor.shape, tensor.stride(), tensor.dtype, tensor.device)  # type: ignore[attr-defined]
+            on = tensor.get_device() if tensor.is_cuda else tensor.device  # type: ignore[attr-defined]
+            found += (tensor.shape, tensor.stride(), tensor.dtype, on)  # type: ignore[attr-defined]
     except RuntimeError:  # sparse and nested tensors have no strides
         return None
     return tuple(found)

@@ -21,7 +21,6 @@ from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.given_outputs import fill, flat_outputs
-from trtdiag.runtime.in_place_execution import may_be_written
 from trtdiag.runtime.prepared_calls import PreparedCalls
 from trtdiag.runtime.program_graphs import ProgramGraphs, why_not_whole
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
@@ -139,8 +138,7 @@ class CompiledProgram:
         """
         places = flat_outputs(self.exported_program, outputs)
         prepared = None if kwargs or torch.compiler.is_compiling() else self._prepared
-        whole = prepared is not None and all(isinstance(each, torch.Tensor) for each in (*places, *args))
-        if prepared is None or not whole or not may_be_written(places, args) or prepared(args, places) is None:
+        if prepared is None or not prepared.into(args, places):
             fill(places, self(*args, **kwargs))
         return outputs
 

@@ -30,6 +30,7 @@ class FlatProgram:
         in_place: How many inputs and buffers its engines write to, in the place of copies into them.
         single: The engine of a program that is nothing else.
         run: From flat inputs to flat results.
+        is_leaf: Whether it returns one value that is in nothing.
     """
 
     def __init__(self, module: GraphModule, exported: ExportedProgram) -> None:
@@ -49,7 +50,7 @@ class FlatProgram:
             node.target = execute_here
         self.run = GraphModule(module, graph).forward
         self._spec = exported.call_spec.out_spec
-        self._is_leaf = self._spec is not None and self._spec.is_leaf()
+        self.is_leaf = self._spec is not None and self._spec.is_leaf()
 
     def ask(self, leaves: Sequence[Any]) -> None:
         """Ask the guards.
@@ -67,7 +68,7 @@ class FlatProgram:
 
     def nested(self, outputs: Sequence[Any]) -> Any:
         """Flat results, nested as the program's."""
-        if self._is_leaf:
+        if self.is_leaf:
             return outputs[0]
         return outputs if self._spec is None else rebuilt(list(outputs), self._spec)
 

@@ -22,8 +22,10 @@ def flat_outputs(exported: ExportedProgram, outputs: Any) -> list[Any]:
     Raises:
         UserError: ``given-outputs`` where they are nested in another way, or one is no tensor.
     """
-    found, spec = flattened(outputs)
     expected = exported.call_spec.out_spec
+    if isinstance(outputs, torch.Tensor) and expected is not None and expected.is_leaf():
+        return [outputs]
+    found, spec = flattened(outputs)
     if expected is not None and spec != expected:
         raise _refused(f"they are nested as {spec}", f"nested as the results are: {expected}")
     for place, tensor in enumerate(found):

@@ -108,7 +108,7 @@ def may_be_written(written: Sequence[torch.Tensor], others: Sequence[torch.Tenso
         written: Those that it would write to.
         others: What else there is.
     """
-    if not all(map(_is_writable, written)) or any(tensor.layout is not torch.strided for tensor in others):
+    if not all(map(is_writable, written)) or any(tensor.layout is not torch.strided for tensor in others):
         return False
     spans = [(*_span(tensor), True) for tensor in written] + [(*_span(tensor), False) for tensor in others]
     end = end_of_written = 0
@@ -120,7 +120,7 @@ def may_be_written(written: Sequence[torch.Tensor], others: Sequence[torch.Tenso
     return True
 
 
-def _is_writable(tensor: torch.Tensor) -> bool:
+def is_writable(tensor: torch.Tensor) -> bool:
     """Whether it is row-major, and PyTorch lets a copy into it pass."""
     if not tensor.is_contiguous() or (tensor.requires_grad and torch.is_grad_enabled()):
         return False

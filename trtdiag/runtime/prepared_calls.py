@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from threading import local
 from typing import Any
 
-import torch
-
 from trtdiag.engine.backend import Prepared, Signature, signature_of
 from trtdiag.runtime.flat_program import FlatProgram
+from trtdiag.runtime.in_place_execution import is_writable, may_be_written
 from trtdiag.runtime.single_engine import SingleEngine
 
+MOST_INTO = 64
+"""Own choice: places for results of one set of sizes that one thread remembers; then it begins anew."""
 MOST_PREPARED = 256
 """Own choice: sets of sizes that one thread remembers; then it begins anew."""
+
+
+@dataclass
+class _Call:
+    """How calls of one signature run.
+
+    Attributes:
+        run: The engine.
+        call: The whole call.
+        into: Whether the engine can write into memory, by what that is like and where all of a call is.
+    """
+
+    run: Prepared
+    call: Callable[..., Any]
+    into: dict[Hashable, bool] = field(default_factory=dict)
 
 
 class _Known(local):
     """What one thread knows: an engine's contexts are a thread's own."""
 
     def __init__(self) -> None:
-        self.runs: dict[Signature, Prepared] = {}
+        self.calls: dict[Signature, _Call] = {}
 
 
 class PreparedCalls:
@@ -34,17 +51,33 @@ class PreparedCalls:
     def __init__(self, program: FlatProgram, single: SingleEngine) -> None:
         self._program, self._single, self._known = program, single, _Known()
 
-    def __call__(self, args: tuple[Any, ...], outputs: Sequence[torch.Tensor] | None = None) -> Any:
+    def __call__(self, args: tuple[Any, ...]) -> Any:
         """The result of a call like one before; ``None`` where there was none, or something else has changed since.
 
         Args:
             args: The program's inputs, all by place and none nested.
-            outputs: Where to write, in the order of the results; new memory where not given.
         """
-        signature = signature_of(args)
-        run = self._known.runs.get(signature) if signature is not None else None
-        made = None if run is None else self._single.again(run, args, outputs)
-        return None if made is None else self._program.nested(made)
+        found = self._known.calls.get(signature_of(args))  # type: ignore[arg-type]  # nothing has the signature None
+        return None if found is None else found.call(args)
+
+    def into(self, args: tuple[Any, ...], outputs: Sequence[Any]) -> bool:
+        """Whether a call like one before has written its results into memory that is given for them.
+
+        Args:
+            args: The program's inputs, all by place and none nested.
+            outputs: Tensors in the order of the results.
+        """
+        signature, where = signature_of(args), signature_of(outputs)
+        found = None if signature is None or where is None else self._known.calls.get(signature)
+        if found is None or not all(map(is_writable, outputs)):
+            return False
+        which = where, *[tensor.data_ptr() for tensor in args], *[tensor.data_ptr() for tensor in outputs]
+        if which not in found.into:
+            if len(found.into) >= MOST_INTO:
+                found.into.clear()
+            apart = may_be_written(outputs, args)
+            found.into[which] = apart and self._single.can_write(found.run, outputs)
+        return found.into[which] and self._single.run_into(found.run, args, outputs)
 
     def learn(self, args: Sequence[Any]) -> None:
         """Prepare for more calls like the one that has just run."""
@@ -52,10 +85,10 @@ class PreparedCalls:
         if signature is None:
             return
         run = self._single.prepared(args)
-        known = self._known.runs
+        known = self._known.calls
         if run is None:
             known.pop(signature, None)
             return
         if len(known) >= MOST_PREPARED:
             known.clear()
-        known[signature] = run
+        known[signature] = _Call(run, self._single.call_of(run, self._program.is_leaf, self._program.nested))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.engine.backend import PLAIN, Prepared, Runner
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.graph.operators import CAST
+from trtdiag.graph.operators import ATEN, CAST
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import CACHE
 
@@ -35,9 +35,10 @@ class SingleEngine:
         self._given, self._returned = tuple(given), tuple(returned)
         self._runners: dict[torch.device, Runner] = {}
         self._casts = any(dtype is not None for _, dtype in (*given, *returned))
-        # Where each output of the engine is one result, the engine itself can write into the caller's memory.
-        order = [index for index, _ in returned]
-        self._places = order if sorted(order) == list(range(len(self._manifest.outputs))) else None
+        # Of each output of the engine the result that it is; only where each is one can the engine write there itself.
+        order, every = [index for index, _ in returned], range(len(self._manifest.outputs))
+        whole = sorted(order) == list(every) and not any(dtype is not None for _, dtype in returned)
+        self._written = [order.index(index) for index in every] if whole else None
 
     @classmethod
     def of(cls, module: GraphModule, graph: Graph) -> SingleEngine | None:
@@ -53,7 +54,7 @@ class SingleEngine:
         inputs: Any = call.args[0]
         entering = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
         parts = {node: int(node.args[1]) for node in call.users if node.target is operator.getitem}
-        casts = {node for node in (*inputs, *result) if isinstance(node, Node) and _is_cast(node)}
+        casts = {node for node in (*inputs, *result) if isinstance(node, Node) and _cast(node)}
         known = {*entering, *parts, *casts, call, call.args[1], graph.output_node()}
         given = [_cast_of(node, entering) for node in inputs]
         returned = [_cast_of(node, parts) for node in result]
@@ -85,21 +86,46 @@ class SingleEngine:
         prepare = getattr(self._runners.get(first.device), "prepared", None)
         return None if prepare is None else prepare(self._entered(leaves))
 
-    def again(self, run: Prepared, leaves: Sequence[Any], outputs: Sequence[torch.Tensor] | None = None) -> Any:
-        """What the program returns, as a list, by a prepared run; ``None`` where it must be called the usual way.
+    def call_of(self, run: Prepared, leaf: bool, nested: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+        """One function from a program's inputs, all by place, to its result, which is ``None`` where ``run``'s is.
 
         Args:
             run: Of ``prepared`` for inputs like these.
-            leaves: The program's inputs.
-            outputs: Where to write, in the order of the results; new memory where not given.
+            leaf: Whether the program returns one tensor that is in nothing.
+            nested: Nests flat results as the program does.
         """
-        if outputs is not None:
-            if self._places is None or self._casts:
-                return None
-            written = [outputs[self._places.index(index)] for index in range(len(outputs))]
-            return outputs if run.takes(written) and run(self._entered(leaves), written) else None
-        made = run(self._entered(leaves))
-        return None if made is None else self._results(made)
+        entered, results = self._entered, self._results
+        if self._casts or not leaf:
+
+            def call(args: Sequence[Any]) -> Any:
+                made = run(entered(args))
+                return None if made is None else nested(results(made))
+
+            return call
+        places, (place, _) = [index for index, _ in self._given], self._returned[0]
+
+        def short(args: Sequence[Any]) -> Any:
+            made = run(args if all_given and len(args) == len(places) else [args[index] for index in places])
+            return None if made is None else made[place]
+
+        all_given = places == list(range(len(places)))
+        return short
+
+    def can_write(self, run: Prepared, outputs: Sequence[torch.Tensor]) -> bool:
+        """Whether the engine itself can write into memory that is given for the results.
+
+        Args:
+            run: Is to write.
+            outputs: In the order of the results.
+        """
+        if self._written is None:
+            return False
+        return run.takes([outputs[index] for index in self._written])
+
+    def run_into(self, run: Prepared, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> bool:
+        """Run into memory that it can write to; whether it has run."""
+        places = self._written or ()
+        return run(self._entered(leaves), [outputs[index] for index in places]) is not None
 
     def _entered(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
         if not self._casts:
@@ -112,16 +138,20 @@ class SingleEngine:
         return [outputs[index] if dtype is None else outputs[index].to(dtype) for index, dtype in self._returned]
 
 
-def _is_cast(node: Node) -> bool:
-    return node.target is CAST and len(node.args) == 1 and set(node.kwargs) == {"dtype"}
+def _cast(node: Node) -> tuple[Any, Any] | None:
+    """What a node casts, and to which dtype; ``None`` where it is no cast alone."""
+    if node.target is CAST and len(node.args) == 1 and set(node.kwargs) == {"dtype"}:
+        return node.args[0], node.kwargs["dtype"]
+    if node.target is ATEN.to.dtype and len(node.args) == 2 and not node.kwargs:
+        return node.args[0], node.args[1]
+    return None
 
 
 def _cast_of(node: Any, known: Mapping[Node, int]) -> Cast | None:
     """Which of the known a node is, or a cast of it; ``None`` where it is neither."""
     if not isinstance(node, Node):
         return None
-    if not _is_cast(node):
-        return (known[node], None) if node in known else None
-    source: Any = node.args[0]
-    dtype: Any = node.kwargs["dtype"]
-    return (known[source], dtype) if source in known else None
+    if node in known:
+        return known[node], None
+    cast = _cast(node)
+    return None if cast is None or cast[0] not in known else (known[cast[0]], cast[1])

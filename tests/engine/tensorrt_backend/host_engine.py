@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -134,6 +134,9 @@ class HostGpu(Gpu):
 
     def stream(self, device: torch.device) -> int:
         return self.streams.pop(0) if self.streams else 7
+
+    def current(self, device: torch.device) -> Callable[[], int]:
+        return lambda: self.stream(device)
 
     def recording(self) -> bool:
         return self.is_recording

@@ -119,7 +119,7 @@ def test_another_stream_is_another_context() -> None:
     run = _prepared(runner, x)
     gpu.streams = [8]
     assert run([x]) is None
-    gpu.streams = [8, 8, 8]
+    gpu.streams = [8] * 9
     _run(runner, x)
     assert len(engine.contexts) == 2
     gpu.streams = []

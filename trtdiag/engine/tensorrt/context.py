@@ -40,6 +40,7 @@ class EngineContext:
 
     Attributes:
         key: What decided the sizes that it was told last; ``None`` before, and after a refusal.
+        addresses: What it was told of where inputs and outputs are.
         given_away: Whether a graph that another records has it: nothing else may run in it then.
 
     Raises:
@@ -65,7 +66,7 @@ class EngineContext:
         self._known = [index for index, name in enumerate(ports.outputs) if name not in ports.counted]
         self._written = ports.manifest.written
         self._shapes: tuple[tuple[int, ...], ...] = ()
-        self._addresses: dict[str, int] = {}
+        self.addresses: dict[str, int] = {}
         self._nothing = torch.empty(ALIGNMENT, dtype=torch.uint8, device=ports.device)
 
     def take(self, memory: torch.Tensor) -> None:
@@ -154,13 +155,10 @@ class EngineContext:
             raise run_refused()
 
     def _put(self, name: str, tensor: torch.Tensor) -> None:
-        self.put_address(name, tensor.data_ptr() or self._nothing.data_ptr())
-
-    def put_address(self, name: str, address: int) -> None:
-        """Say where an input or output is."""
-        if self._addresses.get(name) != address:
+        address = tensor.data_ptr() or self._nothing.data_ptr()
+        if self.addresses.get(name) != address:
             self.context.set_tensor_address(name, address)
-            self._addresses[name] = address
+            self.addresses[name] = address
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:

@@ -61,16 +61,14 @@ class EngineGraph:
         ]
 
     def addresses(self, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> Addresses | None:
-        """Where a run would read and write; ``None`` where TensorRT cannot do so there."""
+        """Where a run would read and write; ``None`` where an input is not row-major."""
         found = []
         for own, tensor in zip(self.inputs, given, strict=True):
             if own is not None:
                 if not tensor.is_contiguous():
                     return None
                 found.append(tensor.data_ptr())
-        # What it writes to is where it was recorded, and outputs that are new are aligned.
-        found += [output.data_ptr() for output in outputs]
-        return None if any(address % ALIGNMENT or not address for address in found) else tuple(found)
+        return (*found, *[output.data_ptr() for output in outputs])
 
     def run_with_copies(self, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
         """Fill the outputs; the next run writes over the graph's own memory.
@@ -136,10 +134,12 @@ class EngineGraphs:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
             PlatformError: ``context-memory``.
         """
-        written = self._ports.in_place(given)
-        if any(tensor is not ready for tensor, ready in zip(written, map(readable, written), strict=True)):
-            return None  # a graph would write to a copy
-        which = key, tuple(tensor.data_ptr() for tensor in written)
+        which: _Recorded = key, ()
+        if self._written:
+            written = self._ports.in_place(given)
+            if any(tensor is not ready for tensor, ready in zip(written, map(readable, written), strict=True)):
+                return None  # a graph would write to a copy
+            which = key, tuple(tensor.data_ptr() for tensor in written)
         found = self._kept.get(which)
         if found is None:
             if outputs is not None or self.never(key) or not self._kept.wants(which):
@@ -165,6 +165,8 @@ class EngineGraphs:
             found.misses = 0
             return replay
         found.misses += 1
+        if any(address % ALIGNMENT or not address for address in where):
+            return None  # TensorRT cannot read or write there
         if where not in found.seen:
             found.seen[where] = None
             return None

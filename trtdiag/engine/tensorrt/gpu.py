@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from threading import Lock
 from typing import Any
 
@@ -31,9 +31,13 @@ class Gpu:
 
     def stream(self, device: torch.device) -> int:
         """The handle of PyTorch's current stream on a GPU."""
+        return self.current(device)()
+
+    def current(self, device: torch.device) -> Callable[[], int]:
+        """What tells the handle of PyTorch's current stream on a GPU."""
         if _RAW_STREAM is not None and device.index is not None:
-            return int(_RAW_STREAM(device.index))
-        return int(torch.cuda.current_stream(device).cuda_stream)
+            return partial(_RAW_STREAM, device.index)
+        return lambda: int(torch.cuda.current_stream(device).cuda_stream)
 
     def recording(self) -> bool:
         """Whether PyTorch's current stream is being captured."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 import torch
 
@@ -23,7 +22,7 @@ class PreparedRun:
         ports: The engine's inputs and outputs.
         key: What decides the sizes.
         shapes: Those of the outputs.
-        gpu: Gives the stream.
+        gpu: Knows the stream that is PyTorch's current one.
         stream: Where it ran.
         context: Ran with these sizes; not needed where runs are recorded.
         scratch: Has memory for the context.
@@ -43,13 +42,16 @@ class PreparedRun:
         graphs: EngineGraphs | None = None,
         turn: Turn | None = None,
     ) -> None:
-        self._key, self._gpu, self._stream, self._device = key, gpu, stream, ports.device
-        self._context, self._scratch, self._graphs, self._turn = context, scratch, graphs, turn
-        self._lock = nullcontext() if turn is None else turn.lock
+        self._key, self._stream, self._device = key, stream, ports.device
+        self._context, self._graphs, self._turn = context, graphs, turn
+        self._current, self._recording = gpu.current(ports.device), gpu.recording
+        self._shared = scratch.versions(stream)
+        self._version = self._shared.now
         self._reads = tuple((index, name) for index, name in enumerate(ports.inputs) if ports.read[index])
         self._makes = tuple((shape, port.dtype) for shape, port in zip(shapes, ports.manifest.outputs, strict=True))
         self._names = ports.outputs
-        self._several = ports.device.type == "cuda" and torch.cuda.device_count() > 1
+        several = ports.device.type == "cuda" and torch.cuda.device_count() > 1
+        self._gpu_index = ports.device.index if several else None
 
     def __call__(
         self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None
@@ -63,22 +65,49 @@ class PreparedRun:
         Raises:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
         """
-        stream = self._stream
-        if self._gpu.stream(self._device) != stream or self._gpu.recording():
+        if self._current() != self._stream or self._recording():
             return None
-        if self._several and torch.cuda.current_device() != self._device.index:
+        if self._gpu_index is not None and torch.cuda.current_device() != self._gpu_index:
             return None
-        with self._lock:
-            turn = self._turn
-            if turn is not None:
-                if turn.stream != stream or self._stale():
+        turn = self._turn
+        if turn is None:
+            return self._run(inputs, outputs)
+        with turn.lock:
+            if turn.stream != self._stream or self._stale():
+                return None
+            turn.in_a_row += 1
+            return self._run(inputs, outputs)
+
+    # Of a call that waits for its result, each function called here is time in which the GPU has nothing to do.
+    def _run(
+        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None
+    ) -> Sequence[torch.Tensor] | None:
+        device = self._device
+        if outputs is None:
+            outputs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in self._makes]
+        if self._graphs is not None:
+            return self._graphs.run(inputs, self._key, self._stream, outputs)
+        context = self._context
+        if context is None or self._stale() or self._shared.now != self._version:
+            return None
+        known, tell = context.addresses, context.context.set_tensor_address
+        for index, name in self._reads:
+            address = inputs[index].data_ptr()
+            if known.get(name) != address:
+                if address % ALIGNMENT or not address:
                     return None
-                turn.in_a_row += 1
-            if outputs is None:
-                outputs = [torch.empty(shape, dtype=dtype, device=self._device) for shape, dtype in self._makes]
-            if self._graphs is not None:
-                return self._graphs.run(inputs, self._key, stream, outputs)
-            return outputs if self._ran(inputs, outputs, stream) else None
+                tell(name, address)
+                known[name] = address
+        for name, output in zip(self._names, outputs, strict=True):
+            address = output.data_ptr()
+            if known.get(name) != address:
+                if address % ALIGNMENT or not address:
+                    return None
+                tell(name, address)
+                known[name] = address
+        if not context.context.execute_async_v3(self._stream):
+            raise run_refused()
+        return outputs
 
     def takes(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether it can write into these tensors."""
@@ -95,26 +124,6 @@ class PreparedRun:
         if context is None or context.given_away:
             return True
         return context.key is not self._key and context.key != self._key
-
-    def _ran(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], stream: int) -> bool:
-        context = self._context
-        if context is None or self._stale():
-            return False
-        for index, name in self._reads:
-            address = inputs[index].data_ptr()
-            if address % ALIGNMENT or not address:
-                return False
-            context.put_address(name, address)
-        for name, output in zip(self._names, outputs, strict=True):
-            address = output.data_ptr()
-            if address % ALIGNMENT or not address:
-                return False
-            context.put_address(name, address)
-        if self._turn is None:
-            context.take(self._scratch.shared(stream))
-        if not context.context.execute_async_v3(stream):
-            raise run_refused()
-        return True
 
 
 def can_prepare(ports: Ports) -> bool:

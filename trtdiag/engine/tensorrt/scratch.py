@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Hashable
 from threading import local
 from typing import Any
@@ -18,11 +19,19 @@ _SMALLEST_BYTES = 512
 """What PyTorch takes for the smallest tensor, too; an address is wanted even where no memory is."""
 
 
+class Versions:
+    """How often shared memory was taken anew: contexts that were given some before may be given other."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+
 class _Shared(local):
     """The memory of one thread by device and stream, for as long as a context has it."""
 
     def __init__(self) -> None:
         self.by_stream: dict[tuple[torch.device, int], ref[torch.Tensor]] = {}
+        self.versions: defaultdict[tuple[torch.device, int], Versions] = defaultdict(Versions)
 
 
 _SHARED = _Shared()
@@ -71,7 +80,12 @@ class Scratch:
         if memory is None or memory.nbytes < self.size_bytes:
             memory = self.own()
             _SHARED.by_stream[self._device, stream] = ref(memory)
+            _SHARED.versions[self._device, stream].now += 1
         return memory
+
+    def versions(self, stream: int) -> Versions:
+        """Of the memory that this thread shares on a stream."""
+        return _SHARED.versions[self._device, stream]
 
     def own(self) -> torch.Tensor:
         """Memory for this engine that it shares with none.
