@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -90,7 +90,19 @@ def user_arguments(exported: ExportedProgram) -> list[str] | None:
 def _paths(spec: Any) -> list[tuple[Any, ...]]:
     """The way to each leaf from ``(args, kwargs)``."""
     tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-    return [tuple(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+    paths = [tuple(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+    # A class may flatten to its tensors alone, as caches of transformers do: numbers in their place are lost.
+    return paths if len(paths) == spec.num_leaves else list(_paths_by_spec(spec))
+
+
+def _paths_by_spec(spec: Any) -> Iterator[tuple[Any, ...]]:
+    """The same by what the spec alone says: the keys of a dict, else the place among the children."""
+    if spec.num_children == 0:
+        yield from [()] * spec.num_leaves
+    keys = spec.context if spec.type is dict else range(spec.num_children)
+    for index, key in enumerate(keys):
+        step: Any = pytree.MappingKey(key) if spec.type is dict else pytree.SequenceKey(index)
+        yield from ((step, *rest) for rest in _paths_by_spec(spec.child(index)))
 
 
 def _arguments(exported: ExportedProgram) -> dict[tuple[int, Any], str]:
