@@ -14,9 +14,11 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from trtdiag.arguments import checked, function, optional
+from trtdiag.arguments import checked, flag, function, optional
 from trtdiag.errors import CaptureError
+from trtdiag.files.mapped import MappedFile
 from trtdiag.frontend import factory as factories
+from trtdiag.frontend.archive.errors import refusal
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.failed_export import failed_guards
 from trtdiag.frontend.hugging_face import folder_source
@@ -28,29 +30,31 @@ from trtdiag.frontend.program_of_export import program_of
 from trtdiag.frontend.shapes_spec import with_plain_shapes
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.torch_private import shape_env_of, symbol_sources
+from trtdiag.graph.inputs import held_tensors, mapped_files
 from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range
 
 Source = ExportedProgram | ModuleInputs | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
 
 
-@checked(progress=optional(function))
-def capture(source: Source, *, progress: Callable[[str], None] | None = None) -> Program:
+@checked(progress=optional(function), whole=flag)
+def capture(source: Source, *, progress: Callable[[str], None] | None = None, whole: bool = True) -> Program:
     """The Program behind a ``.pt2``/``.ep`` file, a live program, a factory, or a factory's result.
 
     Args:
         source: A path, an ``ExportedProgram``, ``"package.module:factory"``, a callable, or a tuple
             ``(module, args, kwargs, dynamic_shapes)``.
         progress: Called with the name of each long step as it begins.
+        whole: Whether the checksums of large weights of a file are verified; otherwise nothing of them is read.
 
     Raises:
         CaptureError: The source is missing, damaged, unsafe, of a newer schema, or no program.
     """
     with TORCH_TURN:
-        return _captured(source, progress or (lambda _step: None))
+        return _captured(source, progress or (lambda _step: None), whole=whole)
 
 
-def _captured(source: Source, step: Callable[[str], None]) -> Program:
+def _captured(source: Source, step: Callable[[str], None], *, whole: bool) -> Program:
     source = factories.program_in(source, "the given object")
     if isinstance(source, ExportedProgram):
         return program_of(factories.Exported(source), "live program", SourceKind.LIVE)
@@ -64,8 +68,8 @@ def _captured(source: Source, step: Callable[[str], None]) -> Program:
         if names_factory(text):
             return _from_factory(factories.load_factory(text), text, step)
         if os.path.isdir(text):
-            return _captured(folder_source(Path(text)), step)
-        return _from_file(Path(text), step)
+            return _captured(folder_source(Path(text)), step, whole=whole)
+        return _from_file(Path(text), step, whole=whole)
     if isinstance(source, torch.nn.Module):
         raise CaptureError(
             "a module alone cannot be analysed",
@@ -84,6 +88,21 @@ def _captured(source: Source, step: Callable[[str], None]) -> Program:
     )
 
 
+def unchanged(program: Program) -> tuple[MappedFile, ...]:
+    """The file that a program's weights are read from, where they are: it is as it was when the program was captured.
+
+    Raises:
+        CaptureError: ``file-changed``.
+    """
+    if program.kind is not SourceKind.FILE or program.exported is None:
+        return ()
+    files = mapped_files(held_tensors(program.exported))
+    for file in files:
+        if file.changed:
+            raise refusal("file-changed", file.file, file.changed)
+    return files
+
+
 def names_factory(text: str) -> bool:
     """Whether ``text`` is ``package.module:factory`` or ``path/to/file.py:factory``, and no existing file."""
     module, colon, attribute = text.rpartition(":")
@@ -92,9 +111,9 @@ def names_factory(text: str) -> bool:
     return bool(colon) and dotted and not os.path.exists(text)  # of a name that no file system takes, too
 
 
-def _from_file(path: Path, step: Callable[[str], None]) -> Program:
+def _from_file(path: Path, step: Callable[[str], None], *, whole: bool) -> Program:
     step("load")
-    read = read_archive(path, progress=_percent(step))
+    read = read_archive(path, progress=_percent(step), whole=whole)
     exported, notes = read.exported, read.notes
     missing = missing_device(exported)
     if missing is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, InputKind, OutputKind
 
+from trtdiag.files.mapped import MappedFile, file_at
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 _HELD = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
@@ -60,6 +63,19 @@ def held_tensors(exported: ExportedProgram) -> tuple[torch.Tensor, ...]:
     """Return every parameter, buffer and constant tensor of a program; one that is registered twice appears twice."""
     held = [*exported.state_dict.values(), *exported.constants.values()]
     return tuple(value for value in held if isinstance(value, torch.Tensor))
+
+
+def mapped_files(tensors: Iterable[object]) -> tuple[MappedFile, ...]:
+    """Return the files that the memory of some of these tensors is mapped from, each once."""
+    found: dict[int, MappedFile] = {}
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor) or type(tensor) not in _PLAIN:
+            continue
+        if tensor.device.type == "cpu" and tensor.layout == torch.strided:
+            file = file_at(tensor.untyped_storage().data_ptr())
+            if file is not None:
+                found[id(file[0])] = file[0]
+    return tuple(found.values())
 
 
 def storage_key(tensor: torch.Tensor) -> int:

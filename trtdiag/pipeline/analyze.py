@@ -20,7 +20,7 @@ from trtdiag.arguments import checked, flag, function, instance, optional
 from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
-from trtdiag.frontend.capture import Source, capture
+from trtdiag.frontend.capture import Source, capture, unchanged
 from trtdiag.frontend.module_inputs import Inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.resolve_source import resolve_source
@@ -90,7 +90,8 @@ def analyze(
             names nothing.
     """
     chosen = with_changes(options or AnalyzeOptions(), changes)
-    found = examine(resolve_source(source, inputs, meta=meta), chosen, Clock(progress))
+    # What is built on trial is built of the weights; else they are looked at here and there.
+    found = examine(resolve_source(source, inputs, meta=meta), chosen, Clock(progress), whole=chosen.try_build)
     warn_of((*without_effect(chosen), *entry_warnings(found)))
     return Report(found, rules=rules())
 
@@ -100,7 +101,9 @@ def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:
     return () if analysis.partition is None else tuple(unused_entries(analysis.partition, analysis.checked))
 
 
-def examine(source: Source, chosen: AnalyzeOptions, clock: Clock, opt: Sequence[tuple[str, int]] = ()) -> Analysis:
+def examine(
+    source: Source, chosen: AnalyzeOptions, clock: Clock, opt: Sequence[tuple[str, int]] = (), *, whole: bool = True
+) -> Analysis:
     """``analyze`` without its warnings, for stages that give their own; raises the same.
 
     Args:
@@ -108,15 +111,17 @@ def examine(source: Source, chosen: AnalyzeOptions, clock: Clock, opt: Sequence[
         chosen: Target and rules.
         clock: Runs the stages.
         opt: Sizes that engines are going to be tuned for, by the name of a dim.
+        whole: Whether all weights of a file are read once to verify them.
     """
     target = _target(chosen)
     with TORCH_TURN:
         with clock("capture"), _few_collections():
-            program = capture(source, progress=clock.progress)
+            program = capture(source, progress=clock.progress, whole=whole)
         _note_failure(program, clock)
         with _uncollected():
-            facts = _facts(program, target, chosen, clock, opt)
-            return _with_findings(facts, target, chosen, clock)
+            facts = _with_findings(_facts(program, target, chosen, clock, opt), target, chosen, clock)
+    unchanged(program)
+    return facts
 
 
 def diagnosis_options(options: CompileOptions, target: Target) -> AnalyzeOptions:

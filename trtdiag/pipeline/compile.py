@@ -17,7 +17,7 @@ from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
-from trtdiag.frontend.capture import Source
+from trtdiag.frontend.capture import Source, unchanged
 from trtdiag.frontend.module_inputs import Inputs, ModuleInputs
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.option_keywords import CompileKeywords, shows_options
@@ -140,6 +140,8 @@ def compile_in_stages(
     if state.verification is not None and not state.verification.passed and not cannot_run:
         with clock("mend"):
             state = mended(state, partial(made, stage=turn))
+    for file in unchanged(state.program):
+        file.drop()  # it was read for engines and comparison; what is saved next is another copy
     if moved:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         state = replace(state, analysis=state.analysis.noted(note))

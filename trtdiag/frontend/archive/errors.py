@@ -36,6 +36,11 @@ FAILURES: Mapping[str, tuple[str, str, str]] = {
         "the operating system says: {0}",
         "copy the file to a local disk and try again",
     ),
+    "file-changed": (
+        "{file} was changed while it was read",
+        "{0}; its weights are read when they are needed",
+        "do it again when nothing writes to the file any more; another file may take its place by its name",
+    ),
     "empty-file": (
         "{file} is empty",
         "the file has 0 bytes; a save or a download that was interrupted leaves such a file",

@@ -20,7 +20,7 @@ constants custom_obj_*                 torch._C._pickle_load_obj,         refuse
 constants opaque_obj_*                 pickle.loads, _package -, -, 978   refused
 data/weights/model.pt, data/constants  as the example inputs              restricted only, else refused
 /model.pt, serialized_*.pt (2.8, 2.7)
-weights, constants as bytes            raw                                raw, bounds checked
+weights, constants as bytes            raw                                raw, bounds checked; large ones mapped
 data/aotinductor/\*.so                 loaded as a library                never touched
 models/model.json, expr_str            sympy.sympify, which is eval;      parsed, only arithmetic passes
                                        serialize 2351, 2380, 2412
@@ -112,12 +112,15 @@ class ReadResult:
     notes: tuple[str, ...]
 
 
-def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = None) -> ReadResult:
+def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = None, whole: bool = True) -> ReadResult:
     """The program in a file that ``torch.export.save`` wrote, equal to what ``torch.export.load`` gives.
+
+    Large weights stay in the file, which is mapped (``weights.py``).
 
     Args:
         path: The file; its suffix does not matter.
         progress: Called with the member, bytes done and bytes in all while weights are read.
+        whole: Whether the checksums of these weights are verified; otherwise nothing of them is read.
 
     Raises:
         CaptureError: The file is missing, damaged, no exported program, too new or too old, needs ops or classes
@@ -129,7 +132,7 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         _check_versions(summary)
         check_byte_order(container)
         program = _program(container, parts, summary)
-        payloads = PayloadReader(container, progress)
+        payloads = PayloadReader(container, progress, whole=whole)
         weights = _tensors(payloads, summary, WEIGHTS, parts.weights)
         constants = _tensors(payloads, summary, CONSTANTS, parts.constants)
         inputs, notes = _example_inputs(container, parts.inputs_member)

@@ -22,19 +22,31 @@ Progress = Callable[[str, int, int], None]
 LIMIT_EMPTY_BYTES = 1 << 36
 _MEMBER = re.compile(r"[A-Za-z0-9_.-]+")
 CUSTOM_OBJECT_PREFIXES = ("custom_obj_", "opaque_obj_")
+MAPPED_BYTES = 1 << 20
+"""Own choice: members of fewer bytes are read, and checked, in any case."""
+_MOST_READ_BYTES = 1 << 26
+"""Own choice, of such members together: what exceeds it is mapped, too."""
+_ALIGNMENT = 16
+"""Bytes: the greatest element.  torch begins members at multiples of 64; other tools need not."""
 
 
 class PayloadReader:
     """Reads the weights or constants of one archive.
 
+    Large weights are not read but mapped, so that they cost no memory until they are looked at, and then no more than
+    the system has to spare.  Wide integers are read: they may be indices, and what was found of them must stay so.
+
     Args:
         container: The archive.
         progress: Called with what is read, bytes done and bytes in all.
+        whole: Whether the checksums of weights that are mapped are verified, which reads them once.
     """
 
-    def __init__(self, container: Container, progress: Progress | None = None) -> None:
+    def __init__(self, container: Container, progress: Progress | None = None, *, whole: bool = True) -> None:
         self.container = container
         self._progress = progress
+        self._whole = whole
+        self._read_bytes = 0
         self._empty_bytes = 0
         self._done = 0
         self._total = sum(container.size(name) for name in container.names if name.startswith("data/"))
@@ -90,12 +102,29 @@ class PayloadReader:
             return self._zeros(member, meta, dtype)
         if size_bytes % dtype.itemsize:
             raise ValueError(f"{size_bytes} bytes are no whole number of {dtype}")
-        flat = torch.empty(size_bytes, dtype=torch.uint8)
-        self.container.read_into(member, flat.numpy().data)
+        flat = self._mapped(member, size_bytes, dtype)
+        if flat is None:
+            flat = torch.empty(size_bytes, dtype=torch.uint8)
+            self.container.read_into(member, flat.numpy().data)
+            self._read_bytes += size_bytes
         self._done += size_bytes
         if self._progress is not None:
             self._progress(member, self._done, self._total)
         return self._placed(flat.view(dtype), meta)
+
+    def _mapped(self, member: str, size_bytes: int, dtype: torch.dtype) -> torch.Tensor | None:
+        """The bytes of a member in the memory of its file; ``None`` where they are to be read."""
+        if size_bytes < MAPPED_BYTES and self._read_bytes + size_bytes <= _MOST_READ_BYTES:
+            return None
+        if dtype.itemsize > 1 and not dtype.is_floating_point and not dtype.is_complex:
+            return None
+        found = self.container.mapped(member)
+        if found is None or found[1] % _ALIGNMENT:
+            return None
+        if self._whole:
+            self.container.verify(member)
+        file, start = found
+        return torch.frombuffer(file, dtype=torch.uint8, count=size_bytes, offset=start)
 
     def _zeros(self, member: str, meta: schema.TensorMeta, dtype: torch.dtype) -> torch.Tensor:
         sizes = serialize.deserialize_size(meta.sizes)

@@ -1,7 +1,8 @@
 """The members of a zip file, read without trusting any number in it.
 
 A member is read at most once and from one open file, and what was checked is the very object that is used later:
-there is no second parser and no second read that could see something else.
+there is no second parser and no second read that could see something else.  Large weights alone are mapped
+(``weights.py``): of them no more is believed than that they are so many bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
+from trtdiag.files.mapped import MappedFile, map_file
 from trtdiag.files.regular import open_regular, reason
 from trtdiag.frontend.archive.errors import refusal
 from trtdiag.frontend.archive.file_kinds import HEAD_BYTES, kind_of_bytes
@@ -26,6 +28,7 @@ from trtdiag.frontend.archive.file_kinds import HEAD_BYTES, kind_of_bytes
 LIMIT_EXPANSION = 50
 LIMIT_MEMBERS = 200_000
 _LOCAL_HEADER = b"PK\x03\x04"
+_LOCAL_HEADER_BYTES = 30
 _END_RECORD = re.compile(rb"(?=PK\x05\x06.{16}(..))", re.DOTALL)  # looked ahead at: one may begin within another
 _END_RECORD_BYTES = 22
 _LONGEST_COMMENT = 65_535
@@ -56,6 +59,8 @@ class Container:
     def __init__(self, stream: io.BufferedReader | io.BytesIO, file: str, size_bytes: int) -> None:
         self.file = file
         self.size_bytes = size_bytes
+        self._stream = stream
+        self._mapped: MappedFile | None = None
         _check_ends(stream, file, size_bytes)
         try:
             self._zip = zipfile.ZipFile(stream)
@@ -87,17 +92,51 @@ class Container:
     def read_into(self, name: str, target: memoryview) -> None:
         """Fills a buffer of exactly the member's size and verifies the checksum."""
         filled = 0
-        try:
-            # Opening checks that the member's own header agrees with the table of contents, reading its checksum.
-            with self._zip.open(self._entries[name]) as member:
-                while count := member.readinto(target[filled : filled + _PIECE_BYTES]):  # type: ignore[attr-defined]
-                    filled += count
-        except (*_ZIP_ERRORS, OSError) as error:
-            changed = "its checksum is wrong: some of its bytes have changed" if "CRC-32" in str(error) else str(error)
-            raise refusal("corrupt-member", self.file, name, changed or type(error).__name__) from error
+        with self._opened(name) as member:
+            while count := member.readinto(target[filled : filled + _PIECE_BYTES]):  # type: ignore[attr-defined]
+                filled += count
         if filled != len(target):
             detail = f"{len(target):,} bytes were declared and {filled:,} are there"
             raise refusal("corrupt-member", self.file, name, detail)
+
+    def verify(self, name: str) -> None:
+        """Verifies the checksum of a member, piece by piece: nothing of it comes to be held."""
+        piece = bytearray(_PIECE_BYTES)
+        with self._opened(name) as member:
+            while member.readinto(piece):  # type: ignore[attr-defined]
+                pass
+
+    def mapped(self, name: str) -> tuple[MappedFile, int] | None:
+        """The file in memory, and where a member's bytes begin there, unverified.
+
+        ``None`` for a member that is compressed, and where the system maps no such file.
+        """
+        entry = self._entries[name]
+        if entry.compress_type != zipfile.ZIP_STORED or isinstance(self._stream, io.BytesIO):
+            return None
+        with self._opened(name):  # its own header agrees with the table of contents
+            pass
+        self._stream.seek(entry.header_offset)
+        header = self._stream.read(_LOCAL_HEADER_BYTES)
+        start = entry.header_offset + len(header) + sum(struct.unpack("<HH", header[-4:]))
+        if start + entry.file_size > self.size_bytes:
+            raise refusal("corrupt-member", self.file, name, "it reaches beyond the end of the file")
+        if self._mapped is None:
+            self._mapped = map_file(self._stream.fileno(), self.file)
+        if self._mapped is None or len(self._mapped) != self.size_bytes:
+            return None
+        return self._mapped, start
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[IO[bytes]]:
+        """A member; what is found wrong with it in the block is an error about it."""
+        try:
+            # Opening checks that the member's own header agrees with the table of contents, reading its checksum.
+            with self._zip.open(self._entries[name]) as member:
+                yield member
+        except (*_ZIP_ERRORS, OSError) as error:
+            changed = "its checksum is wrong: some of its bytes have changed" if "CRC-32" in str(error) else str(error)
+            raise refusal("corrupt-member", self.file, name, changed or type(error).__name__) from error
 
 
 @contextmanager
