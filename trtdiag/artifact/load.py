@@ -27,7 +27,7 @@ from trtdiag.frontend.move_to_device import is_here
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
-from trtdiag.runtime.engine_cache import engine_bytes
+from trtdiag.runtime.engine_cache import engine_digest
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 
 _AGAIN = "copy the file again from where it was saved, or compile the program again"
@@ -119,7 +119,7 @@ def _check_engines(file: str, description: Description, engines: tuple[EngineNod
     if [engine.buffer for engine in engines] != [entry.buffer for entry in description.engines]:
         raise _damaged(file, "its program calls other engines than its description names")
     for engine, entry in zip(engines, description.engines, strict=True):
-        digest = hashlib.sha256(engine_bytes(engine.engine)).hexdigest()
+        digest = engine_digest(engine.engine)
         if not digest == entry.sha256 == engine.manifest.engine_sha256:
             raise _damaged(file, f"the bytes of the engine {engine.buffer} are not those that it was saved with")
 

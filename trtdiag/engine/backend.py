@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 
 from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.engine_bytes import Blob
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import PlatformError, UserError
 from trtdiag.network import Network
@@ -119,10 +120,8 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def build(
-        self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
-    ) -> bytes | bytearray:
-        """The engine of a network; a ``bytearray`` is taken as it is, without a copy.
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
+        """The engine of a network; a ``bytearray`` or a file is taken as it is, without a copy.
 
         Args:
             network: What to build.

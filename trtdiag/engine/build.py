@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from trtdiag import __version__
 from trtdiag.engine.backend import Backend, BuiltBy, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.data_dependent_dims import counted_dims
+from trtdiag.engine.engine_bytes import Blob, sha256_of
 from trtdiag.engine.engine_key import engine_key
 from trtdiag.engine.manifest import Compatibility, EngineInput, Manifest
 from trtdiag.engine.profiles import size_value
@@ -33,7 +33,7 @@ class Engine:
         notes: What it does not do as its network says, in words.
     """
 
-    blob: bytes | bytearray
+    blob: Blob
     manifest: Manifest
     saved: bool | None = None
     notes: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def build_engine(
         saved = SavedEngines.at(options.engine_cache, options.engine_cache_mib)
         key = engine_key(backend, network, network_hash, profile, options, target)
         found = saved.find(key)
-    blob: bytes | bytearray
+    blob: Blob
     if found is not None:
         blob, notes = found
     else:
@@ -79,7 +79,7 @@ def build_engine(
         notes = tuple(watch.notes)
         if saved is not None:
             saved.keep(key, blob, notes)
-    by, digest = backend.built_by(), hashlib.sha256(blob).hexdigest()
+    by, digest = backend.built_by(), sha256_of(blob)
     note_built(digest)
     read = [expr for port in inputs for expr in (port.dims if port.value is None else (port.value,))]
     given = free_symbols_of(read)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
@@ -13,6 +16,7 @@ import torch
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.built_layers import LayerInfo
+from trtdiag.engine.engine_bytes import Blob, is_in_file, kept
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import ArtifactError, UserError
@@ -25,6 +29,33 @@ from trtdiag.targets import Target
 
 _TIMED_S = 5.0
 """Own choice: a second run of a large network on the CPU tells no more than this time is worth."""
+
+
+@dataclass
+class Borrowing:
+    """Weights that engines may use in the place of their own, by key, and the engines that did."""
+
+    weights: Mapping[str, torch.Tensor]
+    runners: list[object] = field(default_factory=list)
+
+
+_BORROWING: ContextVar[Borrowing | None] = ContextVar("borrowing", default=None)
+
+
+@contextmanager
+def borrowed_weights(networks: Iterable[Network]) -> Iterator[Borrowing]:
+    """Engines in files that are loaded within use the weights of these networks where they are the same.
+
+    Weights are the same by the digest of their bytes.  Networks share theirs with the program that they were made from:
+    a comparison of the two then needs them once.  Who borrows lets these engines go at the end, for the program may
+    be changed later.
+    """
+    found = Borrowing({key: each for one in networks for key, each in one.weights.items() if each.is_contiguous()})
+    token = _BORROWING.set(found)
+    try:
+        yield found
+    finally:
+        _BORROWING.reset(token)
 
 
 class _Run:
@@ -90,12 +121,10 @@ class _Reference(Backend):
         """Nothing: it builds for any target."""
         del target
 
-    def build(
-        self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
-    ) -> bytearray:
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
         """The bytes of the network; it runs for any sizes that the network takes."""
         del profile, options, target, watch
-        return bytearray().join(to_parts(network))
+        return kept(lambda: to_parts(network), sum(weight.nbytes for weight in network.weights.values()))
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> _Run:
         """The network of these bytes.
@@ -103,7 +132,8 @@ class _Reference(Backend):
         Raises:
             ArtifactError: ``damaged-network``, ``other-network`` where it is not the one of the manifest.
         """
-        network = from_bytes(blob)
+        borrowing = _BORROWING.get() if is_in_file(blob) else None
+        network = from_bytes(blob, {} if borrowing is None else borrowing.weights)
         own = [[kind.dtype.torch for kind in kinds] for kinds in (network.input_types, network.output_types)]
         said = [[port.dtype for port in ports] for ports in (manifest.inputs, manifest.outputs)]
         if own != said or written_inputs(network) != manifest.written:
@@ -113,7 +143,10 @@ class _Reference(Backend):
                 fix="load the program again from its file, or compile it again",
                 reference="other-network",
             )
-        return _Run(network, manifest)
+        made = _Run(network, manifest)
+        if borrowing is not None:
+            borrowing.runners.append(made)
+        return made
 
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """The network as it is written into the engine, source lines included."""

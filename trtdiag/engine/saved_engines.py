@@ -14,13 +14,15 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from trtdiag.engine.engine_bytes import Blob, kept, pieces, sha256_of
 from trtdiag.errors import UserError
 from trtdiag.files.atomic_write import write_entry
 from trtdiag.files.regular import open_regular
@@ -72,7 +74,7 @@ class SavedEngines:
             )
         return cls(path, limit_mib * MIB)
 
-    def find(self, about: str) -> tuple[bytearray, tuple[str, ...]] | None:
+    def find(self, about: str) -> tuple[Blob, tuple[str, ...]] | None:
         """The engine of which this can be said, with its notes, and from now on the one that was used last.
 
         Args:
@@ -97,9 +99,9 @@ class SavedEngines:
         _LOGGER.warning("%s is damaged or of something else: the engine is built again", path)
         return None
 
-    def keep(self, about: str, blob: bytes | bytearray, notes: Sequence[str] = ()) -> bool:
+    def keep(self, about: str, blob: Blob, notes: Sequence[str] = ()) -> bool:
         """Whether the engine could be kept; what does not fit, or cannot be written, is only said in the log."""
-        said = {"about": about, "sha256": hashlib.sha256(blob).hexdigest(), "bytes": len(blob), "notes": list(notes)}
+        said = {"about": about, "sha256": sha256_of(blob), "bytes": len(blob), "notes": list(notes)}
         head = json.dumps(said).encode()
         whole = len(_MAGIC) + _LENGTH_BYTES + len(head) + len(blob)
         if whole > self.limit_bytes:
@@ -109,7 +111,8 @@ class SavedEngines:
             return False
         try:
             _make_room(self._path(about))
-            write_entry(self._path(about), (_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "little"), head, blob))
+            begin = (_MAGIC, len(head).to_bytes(_LENGTH_BYTES, "little"), head)
+            write_entry(self._path(about), chain(begin, pieces(blob)))
         except OSError as error:
             _LOGGER.warning("an engine is not kept in %s: %s", self.folder, error.strerror or error)
             return False
@@ -173,16 +176,21 @@ def _head(file: BufferedReader, about: str, most_bytes: int) -> dict[str, Any] |
     return said
 
 
-def _engine(file: BufferedReader, said: dict[str, Any]) -> bytearray | None:
+def _engine(file: BufferedReader, said: dict[str, Any]) -> Blob | None:
     """What follows the head, where it is the engine that the head names."""
     start, digest = file.tell(), hashlib.sha256()
     while part := file.read(MIB):  # memory is taken only for what is an engine
         digest.update(part)
     if digest.hexdigest() != said.get("sha256"):
         return None
-    file.seek(start)
-    blob = bytearray(said["bytes"])
-    return blob if file.readinto(blob) == said["bytes"] else None
+
+    def parts() -> Iterator[bytes]:
+        file.seek(start)
+        while part := file.read(MIB):
+            yield part
+
+    blob = kept(parts, said["bytes"])
+    return blob if len(blob) == said["bytes"] else None
 
 
 def _make_room(path: Path) -> None:

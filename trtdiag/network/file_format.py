@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -27,6 +27,9 @@ from trtdiag.network.tensor import Tensor
 from trtdiag.network.value import Value
 from trtdiag.network.weights import ALIGNMENT, WeightKeys, weight_bytes, weight_from_bytes, weight_key
 from trtdiag.symbolic import ExpressionError, Range, parse_condition, parse_expr, to_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _MAGIC = b"trtdiag network 1\n"
 _DIGEST_BYTES = 32
@@ -78,12 +81,13 @@ def to_bytes(network: Network) -> bytes:
     return b"".join(to_parts(network))
 
 
-def from_bytes(content: bytes | bytearray | memoryview) -> Network:
+def from_bytes(content: Buffer, at_hand: Mapping[str, torch.Tensor] | None = None) -> Network:
     """The network of ``to_bytes``.
 
     Args:
         content: Of memory that can be written to, weights are used in place where they are aligned: it must not change
             while the network is used.  Of other memory they are copied.
+        at_hand: Weights by their key: they are used in the place of equal ones, which are not looked at.
 
     Raises:
         ArtifactError: ``damaged-network`` where the bytes are cut, changed or foreign.
@@ -96,18 +100,18 @@ def from_bytes(content: bytes | bytearray | memoryview) -> Network:
     text = bytes(view[start : start + length])
     if hashlib.sha256(text).digest() != bytes(view[start - _DIGEST_BYTES : start]):
         raise _damaged("its text is cut or changed")
-    return from_json(text.decode(), view[start + length :])
+    return from_json(text.decode(), view[start + length :], at_hand)
 
 
-def from_json(text: str, weights: memoryview | bytes) -> Network:
-    """The network of ``to_json`` with the content of its weights, one after the other.
+def from_json(text: str, weights: memoryview | bytes, at_hand: Mapping[str, torch.Tensor] | None = None) -> Network:
+    """The network of ``to_json`` with the content of its weights, one after the other; ``at_hand`` as above.
 
     Raises:
         ArtifactError: ``damaged-network``.
     """
     try:
         document = json.loads(text)
-        contents = _weights_from(document["weights"], memoryview(weights))
+        contents = _weights_from(document["weights"], memoryview(weights), at_hand or {})
         return _built(document, contents)
     except ArtifactError:
         raise
@@ -117,7 +121,7 @@ def from_json(text: str, weights: memoryview | bytes) -> Network:
         raise _damaged(f"{type(error).__name__}: {error}") from error
 
 
-def _weights_from(table: Any, content: memoryview) -> dict[str, torch.Tensor]:
+def _weights_from(table: Any, content: memoryview, at_hand: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
     position = 0
     for key, dtype, shape, size in table:
@@ -126,9 +130,11 @@ def _weights_from(table: Any, content: memoryview) -> dict[str, torch.Tensor]:
         position += size
         if not len(part) == size == prod(sizes) * kind.torch.itemsize:
             raise _damaged("a weight is cut, or has another size than its shape says")
-        weight = weight_from_bytes(kind, sizes, part)
-        if weight_key(weight) != key:
-            raise _damaged("a weight is cut or changed")
+        weight = at_hand.get(key)
+        if weight is None or weight.dtype is not kind.torch or tuple(weight.shape) != sizes:
+            weight = weight_from_bytes(kind, sizes, part)
+            if weight_key(weight) != key:
+                raise _damaged("a weight is cut or changed")
         found[key] = weight
     if position != len(content):
         raise _damaged(f"{len(content) - position} bytes follow the last weight")

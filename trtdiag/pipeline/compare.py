@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
+from trtdiag.engine.reference import borrowed_weights
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.build import by_reference
@@ -55,16 +56,19 @@ def compared(
         questions = {"locate": locate, "undefined": asked(undefined_outputs), "ties": asked(judged_ties)}
     tensors = [] if facts.shapes is None else [each for found in facts.shapes.tensors.values() for each in found]
     volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
-    found = Comparison(
-        beside(facts.program, run),
-        run,
-        facts.dims.given(),
-        precision=options.precision,
-        limits=limits or VerifyLimits(),
-        elements=elements_of(volumes) if volumes else None,
-        progress=progress,
-        **questions,
-    ).run()
+    with borrowed_weights(one.network for one in state.converted) as borrowing:
+        found = Comparison(
+            beside(facts.program, run),
+            run,
+            facts.dims.given(),
+            precision=options.precision,
+            limits=limits or VerifyLimits(),
+            elements=elements_of(volumes) if volumes else None,
+            progress=progress,
+            **questions,
+        ).run()
+    if borrowing.runners:
+        run.let_go(borrowing.runners)
     if not cannot_run:
         return found
     note = f"no engine was run ({cannot_run}): the reference functions ran their networks in their place"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, nullcontext
 from threading import Lock
 from typing import Any
@@ -17,8 +17,8 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.frontend.bounds_checked_run import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.frontend.program import Program
 from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
-from trtdiag.runtime.engine_cache import CACHE
-from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.runtime.engine_cache import CACHE, refuse_changed
+from trtdiag.runtime.engine_nodes import engine_nodes, files_in_use
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.given_outputs import fill, flat_outputs
 from trtdiag.runtime.prepared_calls import PreparedCalls
@@ -83,6 +83,7 @@ class CompiledProgram:
         self._prepared: PreparedCalls | None = None
         self._whole: ProgramGraphs | None = None
         self._trusting = self._varying = False
+        self._files = files_in_use(exported)
         self._lock = Lock()
         self._graphs: GraphChoice | None = None
         self._rtx = RtxChoice()
@@ -99,6 +100,7 @@ class CompiledProgram:
             ShapeOutOfRangeError: A tensor's size is outside of its range: its name, what it is and what is allowed.
             UserError: Arguments are missing or too many, or a tensor has another dtype; ``beyond-tensors``: an op that
                 stays with PyTorch would reach beyond its tensors, as in a file that was changed.
+            ArtifactError: ``file-changed``: the file that its weights are read from was written to since it was loaded.
         """
         if kwargs:
             args, kwargs = self._by_place(args, kwargs)
@@ -143,6 +145,7 @@ class CompiledProgram:
         return outputs
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        refuse_changed(self._files)
         leaves = self._inputs.leaves(args, kwargs)
         seen = described(leaves)
         # Sizes, dtypes and numbers decide all that is checked, unless the data decide sizes: what went well once needs
@@ -280,6 +283,12 @@ class CompiledProgram:
             held = [*self._module.parameters(), *self._module.buffers()]
             why = why_not_whole(self.exported_program, self.manifests, flat.in_place)
             self._whole = ProgramGraphs(flat.run, held, self._rtx, graphs.most, why)
+
+    def let_go(self, runners: Collection[object]) -> None:
+        """Forget these engines, where they are loaded: the next call loads its engines again."""
+        CACHE.drop(runners)
+        with self._lock:
+            self._module = self._flat = self._prepared = self._whole = None
 
 
 def _names_by_place(exported: ExportedProgram) -> tuple[str, ...]:

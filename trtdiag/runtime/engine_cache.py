@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from threading import Lock, RLock
@@ -13,8 +13,10 @@ from weakref import finalize
 import torch
 
 from trtdiag.engine.backend import Runner, get_backend
+from trtdiag.engine.engine_bytes import Blob, sha256_of
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
+from trtdiag.files.mapped import FileChangedError, MappedFile
 
 MOST_ENGINES = 256
 """Own choice, for engines that no compiled program holds; past it the one that was not used longest is dropped."""
@@ -82,6 +84,13 @@ class EngineCache:
             slots = [slot for key, slot in self._slots.items() if key[:2] == (manifest.backend, manifest.engine_sha256)]
         return next((slot.runner for slot in slots if slot.runner is not None), None)
 
+    def drop(self, runners: Collection[object]) -> None:
+        """Let these engines go; the next call loads them again."""
+        with self._lock:
+            for key, slot in list(self._slots.items()):
+                if any(slot.runner is each for each in runners):
+                    del self._slots[key]
+
     def hold(self, manifests: Iterable[Manifest], holder: object) -> None:
         """Keep these engines, once they are loaded, for as long as the holder lives, and no longer than all holders."""
         names = [(manifest.backend, manifest.engine_sha256) for manifest in manifests]
@@ -115,10 +124,47 @@ def engine_bytes(engine: torch.Tensor) -> memoryview:
     return engine.detach().cpu().contiguous().numpy().data
 
 
-def engine_tensor(blob: bytes | bytearray) -> torch.Tensor:
-    """The buffer of an engine; it is these bytes themselves where they are a ``bytearray``, which must not change."""
-    owned = blob if isinstance(blob, bytearray) else bytearray(blob)
-    return torch.frombuffer(owned, dtype=torch.uint8) if owned else torch.empty(0, dtype=torch.uint8)
+def engine_digest(engine: torch.Tensor) -> str:
+    """The digest of an engine's bytes.
+
+    Raises:
+        ArtifactError: ``file-changed`` where they are in a file that is shorter now.
+    """
+    content = engine_bytes(engine)
+    if not engine.is_inference() and engine._version:  # noqa: SLF001 - somebody wrote to the memory: it counts
+        return hashlib.sha256(content).hexdigest()
+    try:
+        return sha256_of(content)
+    except FileChangedError as error:
+        raise file_changed(error.file) from error
+
+
+def file_changed(file: MappedFile) -> ArtifactError:
+    """The error about a file that is in use and is another one now."""
+    return ArtifactError(
+        f"{file.file or 'a temporary file'} was changed while it was in use",
+        because=f"{file.changed or 'it ends too early'}; its weights are read when they are needed",
+        fix="load it again; what is written to another file that is then renamed, as trtdiag.save does it, may take its"
+        " place at any time",
+        reference="file-changed",
+    )
+
+
+def refuse_changed(files: Iterable[MappedFile]) -> None:
+    """Pass files that are what they were when they were mapped.
+
+    Raises:
+        ArtifactError: ``file-changed``.
+    """
+    for file in files:
+        if file.changed:
+            raise file_changed(file)
+
+
+def engine_tensor(blob: Blob) -> torch.Tensor:
+    """The buffer of an engine; it is these bytes themselves where they could be changed, which must not happen."""
+    owned = blob if isinstance(blob, (bytearray, MappedFile)) else bytearray(blob)
+    return torch.frombuffer(owned, dtype=torch.uint8) if len(owned) else torch.empty(0, dtype=torch.uint8)
 
 
 def _same_gpu() -> AbstractContextManager[object]:
@@ -138,8 +184,7 @@ def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
             fix="call the program once with the same sizes before each recording, in the same thread",
             reference="recorded-before-run",
         )
-    content = engine_bytes(engine)
-    digest = hashlib.sha256(content).hexdigest()
+    digest = engine_digest(engine)
     if digest != manifest.engine_sha256:
         raise ArtifactError(
             "an engine's bytes were changed after it was built",
@@ -149,7 +194,7 @@ def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:
         )
     backend = get_backend(manifest.backend)
     with torch.cuda.device(device) if on_gpu else nullcontext():
-        return backend.load(content, manifest)
+        return backend.load(engine_bytes(engine), manifest)
 
 
 CACHE = EngineCache()

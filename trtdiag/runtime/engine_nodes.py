@@ -14,6 +14,8 @@ from torch.fx import Node
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ArtifactError
+from trtdiag.files.mapped import MappedFile
+from trtdiag.graph.inputs import held_tensors, mapped_files
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 
 
@@ -54,6 +56,17 @@ def engine_nodes(exported: ExportedProgram) -> tuple[EngineNode, ...]:
         _check_edge(node, manifest)
         found.append(EngineNode(node, name, blob, manifest))
     return tuple(found)
+
+
+def files_in_use(exported: ExportedProgram) -> tuple[MappedFile, ...]:
+    """The files that calls of a program read weights from; engines that run elsewhere than on the CPU are there already.
+
+    Raises:
+        ArtifactError: As ``engine_nodes``.
+    """
+    there = {id(found.engine) for found in engine_nodes(exported) if found.manifest.device != "cpu"}
+    files = mapped_files(tensor for tensor in held_tensors(exported) if id(tensor) not in there)
+    return tuple(file for file in files if file.file)
 
 
 def _check_edge(node: Node, manifest: Manifest) -> None:
