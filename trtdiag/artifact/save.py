@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from typing import IO, Any
+from typing import IO
 
 import torch
 from torch.export import ExportedProgram
@@ -23,6 +23,7 @@ from trtdiag.artifact.description import (
 )
 from trtdiag.errors import ArtifactError
 from trtdiag.files.same import Named, refuse_same
+from trtdiag.frontend.archive.write import save_program
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.unsavable import unsavable_part
 from trtdiag.runtime.compiled import CompiledProgram
@@ -67,10 +68,10 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         _fill(file, compiled.exported_program, extra)
 
 
-def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, Any]) -> None:
+def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, str]) -> None:
     try:
         with TORCH_TURN:
-            torch.export.save(program, file, extra_files=extra)
+            save_program(program, file, extra)
     except OSError:
         raise
     except Exception as error:  # whatever a custom op's or input type's own code raises
