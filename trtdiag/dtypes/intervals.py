@@ -13,7 +13,7 @@ from trtdiag.dtypes.call import Call, MissingArgumentError, Result, Scope, dtype
 from trtdiag.dtypes.index_use import IndexUse, IndexUses
 from trtdiag.dtypes.interval_ops import RULES
 from trtdiag.dtypes.nested_graphs import ALWAYS_RUN, BRANCHES, operands
-from trtdiag.dtypes.value_span import Span, confine, join, leaves_dtype, unknown
+from trtdiag.dtypes.value_span import Span, confine, join, leaves_dtype, limits, unknown
 from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
@@ -24,6 +24,8 @@ from trtdiag.shapes.facts import ShapeFacts
 
 # Float weights only matter where they become integers; those are small tables.
 _MOST_FLOATS = 65536
+# Quantized weights and engines: a byte holds few values, and reading gigabytes of them tells no finding more.
+_MOST_BYTES = 1 << 20
 
 Constants = Mapping[Hashable, Span]
 
@@ -257,6 +259,9 @@ def _read(tensor: torch.Tensor, name: str) -> Span:
         return Span(0, 0, f"{name} has no elements")
     if dtype.is_floating_point and (tensor.numel() > _MOST_FLOATS or dtype.itemsize == 1):
         return unknown(dtype, f"{name}: float weights not read", root)
+    if dtype in (torch.uint8, torch.int8) and tensor.numel() > _MOST_BYTES:
+        low, high = limits(dtype)
+        return Span(low, high, f"{name}: any {str(dtype).removeprefix('torch.')}, not read")
     with torch.no_grad():
         values = tensor.detach()
         if dtype == torch.bool or dtype in (torch.uint16, torch.uint32):

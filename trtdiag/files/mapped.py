@@ -146,9 +146,11 @@ def scratch_file(parts: Iterable[Buffer], size_bytes: int) -> MappedFile | None:
         parts: The bytes.
         size_bytes: How many they are.
     """
-    if os.name != "posix" or disk_usage(tempfile.gettempdir()).free < 2 * size_bytes:
+    if os.name != "posix":
         return None
     try:
+        if disk_usage(tempfile.gettempdir()).free < 2 * size_bytes:
+            return None
         with tempfile.TemporaryFile() as file:
             for part in parts:
                 file.write(part)

@@ -14,7 +14,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from trtdiag.arguments import checked, flag, function, optional
+from trtdiag.arguments import checked, function, optional
 from trtdiag.errors import CaptureError
 from trtdiag.files.mapped import MappedFile
 from trtdiag.frontend import factory as factories
@@ -37,21 +37,25 @@ from trtdiag.symbolic.ranges import Range
 Source = ExportedProgram | ModuleInputs | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
 
 
-@checked(progress=optional(function), whole=flag)
-def capture(source: Source, *, progress: Callable[[str], None] | None = None, whole: bool = True) -> Program:
+@checked(progress=optional(function))
+def capture(source: Source, *, progress: Callable[[str], None] | None = None) -> Program:
     """The Program behind a ``.pt2``/``.ep`` file, a live program, a factory, or a factory's result.
 
     Args:
         source: A path, an ``ExportedProgram``, ``"package.module:factory"``, a callable, or a tuple
             ``(module, args, kwargs, dynamic_shapes)``.
         progress: Called with the name of each long step as it begins.
-        whole: Whether the checksums of large weights of a file are verified; otherwise nothing of them is read.
 
     Raises:
         CaptureError: The source is missing, damaged, unsafe, of a newer schema, or no program.
     """
+    return captured(source, progress or (lambda _step: None))
+
+
+def captured(source: Source, step: Callable[[str], None], *, whole: bool = True) -> Program:
+    """``capture``; where it need not be ``whole``, nothing of large weights of a file is read, nor their checksums."""
     with TORCH_TURN:
-        return _captured(source, progress or (lambda _step: None), whole=whole)
+        return _captured(source, step, whole=whole)
 
 
 def _captured(source: Source, step: Callable[[str], None], *, whole: bool) -> Program:

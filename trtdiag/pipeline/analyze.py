@@ -20,7 +20,7 @@ from trtdiag.arguments import checked, flag, function, instance, optional
 from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
-from trtdiag.frontend.capture import Source, capture, unchanged
+from trtdiag.frontend.capture import Source, captured, unchanged
 from trtdiag.frontend.module_inputs import Inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.resolve_source import resolve_source
@@ -116,7 +116,7 @@ def examine(
     target = _target(chosen)
     with TORCH_TURN:
         with clock("capture"), _few_collections():
-            program = capture(source, progress=clock.progress, whole=whole)
+            program = captured(source, clock.progress, whole=whole)
         _note_failure(program, clock)
         with _uncollected():
             facts = _with_findings(_facts(program, target, chosen, clock, opt), target, chosen, clock)

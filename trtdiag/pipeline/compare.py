@@ -12,6 +12,7 @@ from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.build import by_reference
 from trtdiag.pipeline.state import State
+from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_nodes import EngineNode
 from trtdiag.runtime.engine_runs import EngineRuns
@@ -68,7 +69,8 @@ def compared(
             **questions,
         ).run()
     if borrowing.runners:
-        run.let_go(borrowing.runners)
+        CACHE.drop(borrowing.runners)
+        run.load_anew()
     if not cannot_run:
         return found
     note = f"no engine was run ({cannot_run}): the reference functions ran their networks in their place"

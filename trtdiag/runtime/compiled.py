@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from threading import Lock
 from typing import Any
@@ -100,7 +100,7 @@ class CompiledProgram:
             ShapeOutOfRangeError: A tensor's size is outside of its range: its name, what it is and what is allowed.
             UserError: Arguments are missing or too many, or a tensor has another dtype; ``beyond-tensors``: an op that
                 stays with PyTorch would reach beyond its tensors, as in a file that was changed.
-            ArtifactError: ``file-changed``: the file that its weights are read from was written to since it was loaded.
+            ArtifactError: ``file-changed``: the file that weights are read from was written to since it was loaded.
         """
         if kwargs:
             args, kwargs = self._by_place(args, kwargs)
@@ -284,9 +284,8 @@ class CompiledProgram:
             why = why_not_whole(self.exported_program, self.manifests, flat.in_place)
             self._whole = ProgramGraphs(flat.run, held, self._rtx, graphs.most, why)
 
-    def let_go(self, runners: Collection[object]) -> None:
-        """Forget these engines, where they are loaded: the next call loads its engines again."""
-        CACHE.drop(runners)
+    def load_anew(self) -> None:
+        """Ask for the engines again at the next call, where they were dropped."""
         with self._lock:
             self._module = self._flat = self._prepared = self._whole = None
 
