@@ -198,3 +198,17 @@ def test_a_program_that_takes_the_place_of_a_loaded_one_does_no_harm(path: Path,
     trtdiag.save(program, path)
     torch.testing.assert_close(program(X), exported.module()(X))
     torch.testing.assert_close(trtdiag.load(path)(X), exported.module()(X))
+
+
+def test_an_engine_of_a_file_that_was_changed_is_loaded_anew_for_another_program(
+    path: Path, exported: ExportedProgram, tmp_path: Path
+) -> None:
+    CACHE._slots.clear()
+    other = tmp_path / "other.pt2"
+    other.write_bytes(path.read_bytes())
+    first, second = trtdiag.load(path), trtdiag.load(other)
+    expected = first(X)
+    os.truncate(path, 50_000)
+    assert torch.equal(second(X), expected)
+    with pytest.raises(ArtifactError):
+        first(X)

@@ -8,6 +8,7 @@ from typing import TypeAlias, Union
 
 import numpy as np
 
+from trtdiag.errors import ArtifactError
 from trtdiag.files.mapped import MappedFile, file_at, scratch_file
 
 Blob: TypeAlias = Union[bytes, bytearray, MappedFile]
@@ -55,10 +56,33 @@ def sha256_of(content: Blob | memoryview) -> str:
     return digest.hexdigest()
 
 
-def is_in_file(content: Blob | memoryview) -> bool:
-    """Whether these bytes are those of a file that is mapped."""
+def file_of(content: Blob | memoryview) -> MappedFile | None:
+    """The file that these bytes are mapped from; ``None`` where they are in memory."""
     view = memoryview(content)
-    return bool(view.nbytes) and file_at(_address(view)) is not None
+    found = file_at(_address(view)) if view.nbytes else None
+    return None if found is None else found[0]
+
+
+def file_changed(file: MappedFile) -> ArtifactError:
+    """The error about a file that is in use and is another one now."""
+    return ArtifactError(
+        f"{file.file or 'a temporary file'} was changed while it was in use",
+        because=f"{file.changed or 'it ends too early'}; its weights are read when they are needed",
+        fix="load it again; what is written to another file that is then renamed, as trtdiag.save does it, may take its"
+        " place at any time",
+        reference="file-changed",
+    )
+
+
+def refuse_changed(files: Iterable[MappedFile]) -> None:
+    """Pass files that are what they were when they were mapped.
+
+    Raises:
+        ArtifactError: ``file-changed``.
+    """
+    for file in files:
+        if file.changed:
+            raise file_changed(file)
 
 
 def _address(view: memoryview) -> int:

@@ -16,10 +16,11 @@ import torch
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.built_layers import LayerInfo
-from trtdiag.engine.engine_bytes import Blob, is_in_file, kept
+from trtdiag.engine.engine_bytes import Blob, file_of, kept, refuse_changed
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import ArtifactError, UserError
+from trtdiag.files.mapped import MappedFile
 from trtdiag.network import Network, Placed, from_bytes, to_json
 from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.network.file_format import to_parts
@@ -59,15 +60,22 @@ def borrowed_weights(networks: Iterable[Network]) -> Iterator[Borrowing]:
 
 
 class _Run:
-    """Runs one network; it keeps nothing of a call, so that several threads may call it."""
+    """Runs one network; it keeps nothing of a call, so that several threads may call it.
 
-    def __init__(self, network: Network, manifest: Manifest) -> None:
+    Attributes:
+        file: What its weights are mapped from, where they are.
+    """
+
+    def __init__(self, network: Network, manifest: Manifest, file: MappedFile | None) -> None:
+        self.file = file
         self._manifest = manifest
         self._run = PreparedRun(network, in_place=True)
         self._written = written_inputs(network)
         self._names = tuple(port.name for port in network.inputs)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        if self.file is not None:
+            refuse_changed([self.file])
         for name, tensor in zip(self._names, inputs, strict=True):
             if tensor.device.type != "cpu":
                 raise UserError(
@@ -132,7 +140,8 @@ class _Reference(Backend):
         Raises:
             ArtifactError: ``damaged-network``, ``other-network`` where it is not the one of the manifest.
         """
-        borrowing = _BORROWING.get() if is_in_file(blob) else None
+        file = file_of(blob)
+        borrowing = None if file is None else _BORROWING.get()
         network = from_bytes(blob, {} if borrowing is None else borrowing.weights)
         own = [[kind.dtype.torch for kind in kinds] for kinds in (network.input_types, network.output_types)]
         said = [[port.dtype for port in ports] for ports in (manifest.inputs, manifest.outputs)]
@@ -143,7 +152,7 @@ class _Reference(Backend):
                 fix="load the program again from its file, or compile it again",
                 reference="other-network",
             )
-        made = _Run(network, manifest)
+        made = _Run(network, manifest, file)
         if borrowing is not None:
             borrowing.runners.append(made)
         return made

@@ -13,11 +13,12 @@ from torch.fx import GraphModule
 
 from trtdiag.arguments import checked, flag, instance, one_of, optional, place, whole
 from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_graphs
+from trtdiag.engine.engine_bytes import refuse_changed
 from trtdiag.engine.manifest import Manifest
 from trtdiag.frontend.bounds_checked_run import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.frontend.program import Program
 from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
-from trtdiag.runtime.engine_cache import CACHE, refuse_changed
+from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes, files_in_use
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.given_outputs import fill, flat_outputs
@@ -233,8 +234,7 @@ class CompiledProgram:
 
     def module(self) -> torch.nn.Module:
         """A new module with the program's calling convention, for example to export or compile it again."""
-        made: torch.nn.Module = self.exported_program.module()
-        return made
+        return self.exported_program.module()  # type: ignore[no-any-return,unused-ignore]
 
     def state(self) -> list[torch.Tensor]:
         """The buffers that a call may change, as they are now; changing one changes what the next call sees."""

@@ -13,7 +13,7 @@ from weakref import finalize
 import torch
 
 from trtdiag.engine.backend import Runner, get_backend
-from trtdiag.engine.engine_bytes import Blob, sha256_of
+from trtdiag.engine.engine_bytes import Blob, file_changed, sha256_of
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.mapped import FileChangedError, MappedFile
@@ -71,10 +71,10 @@ class EngineCache:
             slot = self._slots[key] = known or _Slot()
             if known is None:
                 self._drop_unheld()
-        if slot.runner is not None:
+        if slot.runner is not None and not _is_stale(slot.runner):
             return slot.runner
         with slot.lock:
-            if slot.runner is None:
+            if slot.runner is None or _is_stale(slot.runner):
                 slot.runner = _loaded(manifest, engine, device)
             return slot.runner
 
@@ -139,32 +139,16 @@ def engine_digest(engine: torch.Tensor) -> str:
         raise file_changed(error.file) from error
 
 
-def file_changed(file: MappedFile) -> ArtifactError:
-    """The error about a file that is in use and is another one now."""
-    return ArtifactError(
-        f"{file.file or 'a temporary file'} was changed while it was in use",
-        because=f"{file.changed or 'it ends too early'}; its weights are read when they are needed",
-        fix="load it again; what is written to another file that is then renamed, as trtdiag.save does it, may take its"
-        " place at any time",
-        reference="file-changed",
-    )
-
-
-def refuse_changed(files: Iterable[MappedFile]) -> None:
-    """Pass files that are what they were when they were mapped.
-
-    Raises:
-        ArtifactError: ``file-changed``.
-    """
-    for file in files:
-        if file.changed:
-            raise file_changed(file)
-
-
 def engine_tensor(blob: Blob) -> torch.Tensor:
     """The buffer of an engine; it is these bytes themselves where they could be changed, which must not happen."""
     owned = blob if isinstance(blob, (bytearray, MappedFile)) else bytearray(blob)
     return torch.frombuffer(owned, dtype=torch.uint8) if len(owned) else torch.empty(0, dtype=torch.uint8)
+
+
+def _is_stale(runner: Runner) -> bool:
+    """Whether an engine reads its weights from a file that has changed; another program may have the same whole."""
+    file = getattr(runner, "file", None)
+    return isinstance(file, MappedFile) and bool(file.changed)
 
 
 def _same_gpu() -> AbstractContextManager[object]:

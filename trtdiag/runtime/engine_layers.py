@@ -38,6 +38,8 @@ def told_layers(node: EngineNode, converted: ConvertedSegment | None, *, timed: 
     manifest, network = node.manifest, converted.network
     try:
         runner = CACHE.get(manifest, node.engine) if timed else CACHE.loaded(manifest)
+        if runner is None and manifest.backend == "reference":  # it was dropped; untimed the network says all of it
+            return ToldLayers()
         if runner is None:
             return ToldLayers(why="the engine was not loaded, since nothing ran it; profile_layers loads it")
         if not isinstance(runner, Layered):

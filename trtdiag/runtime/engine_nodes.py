@@ -59,7 +59,7 @@ def engine_nodes(exported: ExportedProgram) -> tuple[EngineNode, ...]:
 
 
 def files_in_use(exported: ExportedProgram) -> tuple[MappedFile, ...]:
-    """The files that calls of a program read weights from; engines that run elsewhere than on the CPU are there already.
+    """The files that calls of a program read weights from; engines that run elsewhere than on the CPU have theirs.
 
     Raises:
         ArtifactError: As ``engine_nodes``.
