@@ -17,9 +17,10 @@ from trtdiag.cli.progress import progress_bar
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
-from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
+from trtdiag.cli.user_code_options import file_alone, meta_option, model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds_option
 from trtdiag.errors import UserError
+from trtdiag.frontend.deferred_compiler import defer_compiler
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
 
 if TYPE_CHECKING:
@@ -101,6 +102,8 @@ def analyze(
             fix="write the report to a file: --json report.json",
             reference="wrong-options",
         )
+    if file_alone(source, imports, unpickle=unpickle):
+        defer_compiler()
     with working(progress_bar(), imports, reports=files.to_stdout) as step:
         from trtdiag.pipeline.analyze import (
             analyze as run_analysis,  # torch takes seconds: --help should not wait for it

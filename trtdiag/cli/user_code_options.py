@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -80,6 +81,13 @@ def named_source(source: str, inputs: Sequence[str], *, meta: bool = False, unpi
     from trtdiag.frontend.written_inputs import written_inputs
 
     return resolve_source(source, written_inputs(inputs) if inputs else None, meta=meta, unpickle=unpickle)
+
+
+def file_alone(source: str, imports: Sequence[str], *, unpickle: bool) -> bool:
+    """Whether this process is the command's own and runs no code of the user: SOURCE is the file of a program."""
+    context = click.get_current_context(silent=True)
+    own = context is not None and isinstance(context.obj, Guard)
+    return own and not imports and not unpickle and os.path.isfile(source)
 
 
 def users_options(command: F) -> F:

@@ -9,7 +9,6 @@ from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver.runs import along
 from trtdiag.dims.solver_input import LOWEST_HINTED, dims_in
-from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.frontend.dim_names import free_name, identifier
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import substitute
@@ -122,6 +121,8 @@ def _variables(sizes: Mapping[str, Leaf], stems: Mapping[str, str], taken: set[s
 
 def refused_names(message: str) -> list[str]:
     """The Dims whose ranges a refusal of torch's names (``Constraints violated (h, w)!``)."""
+    from trtdiag.dims.torch_text.read import read_export_error  # few programs have one, and it is many patterns
+
     read = read_export_error(message)
     return [*read.violated, *(name for guard in read.guards for _source, name in guard.names)]
 

@@ -19,7 +19,8 @@ from trtdiag.errors import CaptureError
 from trtdiag.files.mapped import MappedFile
 from trtdiag.frontend import factory as factories
 from trtdiag.frontend.archive.errors import refusal
-from trtdiag.frontend.archive.read import read_archive
+from trtdiag.frontend.archive.read import ReadResult, read_archive
+from trtdiag.frontend.deferred_compiler import import_compiler
 from trtdiag.frontend.failed_export import failed_guards
 from trtdiag.frontend.hugging_face import folder_source
 from trtdiag.frontend.module_inputs import ModuleInputs, SharedDims
@@ -117,13 +118,22 @@ def names_factory(text: str) -> bool:
 
 def _from_file(path: Path, step: Callable[[str], None], *, whole: bool) -> Program:
     step("load")
-    read = read_archive(path, progress=_percent(step), whole=whole)
+    read = _read(path, step, whole=whole)
     exported, notes = read.exported, read.notes
     missing = missing_device(exported)
     if missing is not None:
         exported = on_device(exported, "cpu")
         notes = (*notes, f"it was exported on {missing.type}, which this machine lacks: it is read as one for the CPU")
     return program_of(factories.Exported(exported), path.name, SourceKind.FILE, summary=read.summary, notes=notes)
+
+
+def _read(path: Path, step: Callable[[str], None], *, whole: bool) -> ReadResult:
+    try:
+        return read_archive(path, progress=_percent(step), whole=whole)
+    except CaptureError:
+        if not import_compiler():  # which registers some ops, such as those of torch.onnx
+            raise
+        return read_archive(path, progress=_percent(step), whole=whole)
 
 
 def _percent(step: Callable[[str], None]) -> Callable[[str, int, int], None]:

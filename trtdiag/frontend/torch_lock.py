@@ -9,9 +9,28 @@ engines needs none of these, and threads build side by side.
 
 from __future__ import annotations
 
-from torch._dynamo.convert_frame import compile_lock
+import threading
+from typing import Any
 
-TORCH_TURN = compile_lock
+from trtdiag.frontend.deferred_compiler import when_compiler_comes
+
+
+def _lock_of_compiler() -> Any:
+    lock = threading.RLock()
+
+    def share() -> None:
+        from torch._dynamo import convert_frame  # which looks its lock up whenever it takes it
+
+        convert_frame.compile_lock = lock
+
+    if when_compiler_comes(share):
+        return lock
+    from torch._dynamo.convert_frame import compile_lock
+
+    return compile_lock
+
+
+TORCH_TURN = _lock_of_compiler()
 """The lock under which torch.compile traces, too.
 
 A second one beside it could not be: torch.compile calls our backend with its own in hand, and an export may trace a

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
@@ -50,6 +49,8 @@ def replay_guards(
     """
     if program.exported is None or not wanted:
         return Replay({}, complete=program.exported is not None)
+    from torch._dynamo.source import ConstantSource  # brings torch.compile, which takes a second
+
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env, allow_non_fake_inputs=True)
     fresh = {

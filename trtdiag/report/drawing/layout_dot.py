@@ -7,8 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 
-import graphviz
-
 from trtdiag.report.drawing.layout_types import Layout, LevelGraph, Point
 
 _POINTS_PER_INCH = 72
@@ -28,7 +26,7 @@ def lay_out(graphs: Sequence[LevelGraph]) -> list[Layout]:
     """
     if not graphs:
         return []
-    binary = shutil.which(str(graphviz.DOT_BINARY))
+    binary = shutil.which("dot")
     if binary is None:
         raise DotError("Graphviz is not installed (no dot on the PATH)")
     source = "\n".join(dot_source(graph) for graph in graphs)

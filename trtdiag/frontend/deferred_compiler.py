@@ -1,0 +1,248 @@
+"""Reads saved programs without torch.compile, which torch imports with the first symbol and the first fake tensor.
+
+Of the CPU time of a small file, from command to page, a quarter was this import; nothing of it is called.  So the
+packages below are found as usual and run when something of them is first used, which is when torch would import them,
+too, had nothing else done it before.  Then all is as if they had always been there.
+
+A command does this to its own process, where it reads a file; a process that merely imports trtdiag is let alone.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from trtdiag.runtime.import_hook import after_import
+
+COMPILER = "torch._dynamo"
+_KNOWN = ("2.13",)
+"""Releases whose imports were looked at; another is imported as it is."""
+
+_VERSION = re.compile(r"__version__ = '(\d+\.\d+)")
+_LOADING = threading.RLock()
+
+
+class _DeferredModule(ModuleType):
+    """A module that was found and not run yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        deferred = _DEFERRED[self.__name__]
+        found = deferred.answer(name)
+        return getattr(self, name) if found is None else found
+
+
+class _Deferred:
+    """Finds one module, and runs it when something of it is first used.
+
+    Args:
+        name: Of the module.
+        apart: Its submodules that import nothing else of it at their beginning, so may come without it.
+        answers: By name of an attribute: what is given in its place, without running the module.
+    """
+
+    def __init__(self, name: str, apart: Sequence[str] = (), answers: Mapping[str, Any] | None = None) -> None:
+        self._name = name
+        self._apart = {f"{name}.{each}" for each in apart}
+        self._answers = dict(answers or {})
+        self._execute: Callable[[ModuleType], None] | None = None
+        self._searching = False
+        self.ran = False
+        """Whether it was run, or is being run."""
+        self.then: list[Callable[[], None]] = []
+        """What to do once it was run."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find the module by the other finders; before a submodule that needs it, run it."""
+        del path, target
+        if fullname.startswith(f"{self._name}.") and fullname not in self._apart:
+            self.run()
+        if fullname != self._name or self._searching or self.ran:
+            return None
+        self._searching = True
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self._searching = False
+        if spec is not None and spec.loader is not None:
+            self._execute = spec.loader.exec_module
+            spec.loader.exec_module = self._defer  # type: ignore[method-assign]
+        return spec
+
+    def _defer(self, module: ModuleType) -> None:
+        module.__class__ = _DeferredModule
+
+    def answer(self, name: str) -> Any:
+        """What stands in the place of an attribute; ``None`` once the module has its own.
+
+        Raises:
+            AttributeError: It has none of that name, or none yet.
+        """
+        with _LOADING:
+            if not self.ran and name in self._answers:
+                return self._answers[name]
+            # Submodules become attributes when they are imported, and dunders are asked of modules that nobody uses.
+            if self.ran or name.startswith("__") or f"{self._name}.{name}" in self._apart:
+                raise AttributeError(f"module {self._name!r} has no attribute {name!r}")
+            self.run()
+            return None
+
+    def run(self) -> None:
+        """Run the module if it was found, and was not run yet."""
+        with _LOADING:
+            module = sys.modules.get(self._name)
+            if self.ran or module is None or self._execute is None:
+                return
+            self.ran = True
+            try:
+                self._execute(module)
+            except BaseException:
+                sys.modules.pop(self._name, None)  # as any import does that fails
+                raise
+            module.__class__ = ModuleType
+            for action in self.then:
+                action()
+
+
+def _disable(fn: Any = None, recursive: bool = True, **more: Any) -> Any:
+    """``torch._dynamo.disable`` of a function: while there is nothing to disable, the function itself is called."""
+    if not isinstance(fn, FunctionType) or more != {"wrapping": False}:
+        return _used(COMPILER).disable(fn, recursive, **more)
+    call = fn
+
+    def undisabled(*args: Any, **kwargs: Any) -> Any:
+        nonlocal call
+        if call is fn and _DEFERRED[COMPILER].ran:
+            call = _used(COMPILER).disable(fn, recursive, wrapping=False)
+        return call(*args, **kwargs)
+
+    return undisabled
+
+
+@contextmanager
+def _modules_as_inputs(example_inputs: Any) -> Iterator[None]:
+    """What torch does around programs with modules among their inputs, which few have."""
+    from torch.nn import Module
+    from torch.utils._pytree import tree_leaves
+
+    if example_inputs is None or not any(isinstance(leaf, Module) for leaf in tree_leaves(example_inputs)):
+        yield
+        return
+    with getattr(_used(_NON_STRICT), _MODULES_AS_INPUTS)(example_inputs):
+        yield
+
+
+def _used(name: str) -> ModuleType:
+    """The module itself."""
+    _DEFERRED[name].run()
+    return import_module(name)
+
+
+_NON_STRICT, _MODULES_AS_INPUTS = "torch._export.non_strict_utils", "_enable_graph_inputs_of_type_nn_module"
+_ALONE = "config exc source utils metrics_context graph_utils bytecode_transformation bytecode_analysis"
+_DEFERRED = {
+    COMPILER: _Deferred(COMPILER, _ALONE.split(), {"disable": _disable}),
+    _NON_STRICT: _Deferred(_NON_STRICT, answers={_MODULES_AS_INPUTS: _modules_as_inputs}),
+    "torch.export.pt2_archive": _Deferred("torch.export.pt2_archive", ["constants"]),
+}
+
+
+def defer_compiler() -> None:
+    """Let torch import its compiler when something of it is used, if that is known to go well with this torch."""
+    if "torch" in sys.modules or _torch_version() not in _KNOWN:
+        return
+    sys.meta_path[:0] = _DEFERRED.values()  # finders have one method
+    after_import("torch.fx.experimental.symbolic_shapes", _name_files)
+    # Torch's reader of graphs takes it for granted, and only the compiler imports it.
+    after_import("torch._export.serde.serialize", lambda: _import("torch._higher_order_ops.triton_kernel_wrap"))
+
+
+def import_compiler() -> bool:
+    """Import it now, if that was put off and is still to come; else say ``False``."""
+    return when_compiler_comes(lambda: None) and bool(import_module(f"{COMPILER}.eval_frame"))
+
+
+def when_compiler_comes(action: Callable[[], None]) -> bool:
+    """Do something once the compiler was imported, if that was put off and is still to come; else say ``False``."""
+    compiler = _DEFERRED[COMPILER]
+    if compiler.ran or compiler not in sys.meta_path:
+        return False
+    compiler.then.append(action)
+    return True
+
+
+def _import(name: str) -> None:
+    import_module(name)
+
+
+def _torch_version() -> str | None:
+    """Of the torch that is installed, without importing it."""
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        found = _VERSION.search(Path(spec.origin).with_name("version.py").read_text("utf-8"))
+    except OSError:
+        return None
+    return None if found is None else found[1]
+
+
+_NOT_USERS = (
+    "torch.export._trace",
+    "torch.fx.experimental.symbolic_shapes",
+    "torch.fx.experimental.recording",
+    "torch.fx.experimental.sym_node",
+    "torch.fx.interpreter",
+    "torch.fx._symbolic_trace",
+    "torch",
+    "torch._compile",
+    "torch._dynamo.eval_frame",
+    "torch._inductor.sizevars",
+    "torch._library.custom_ops",
+    "torch._library.fake_impl",
+    "torch._subclasses.meta_utils",
+    "torch._subclasses.fake_tensor",
+    "torch._logging._internal",
+    "torch._logging.structured",
+    "torch._dynamo.external_utils",
+)
+"""Source: ``torch.fx.experimental.symbolic_shapes.uninteresting_files`` of torch 2.13."""
+
+
+def not_users_files(root: Path) -> set[str]:
+    """The files that torch takes for no code of the user, by their names instead of by importing them all.
+
+    Args:
+        root: The folder of torch.
+    """
+    found = {"<string>"}
+    for name in _NOT_USERS:
+        place = root.joinpath(*name.split(".")[1:])
+        found.add(str(place / "__init__.py" if place.is_dir() else place.with_suffix(".py")))
+    for folder in ("_higher_order_ops", "_dynamo/polyfills"):
+        found.update(map(str, (root / folder).glob("*.py")))
+    return found
+
+
+def _name_files() -> None:
+    """Give torch these names until its compiler, among whose files more are named, is there."""
+    import torch
+    from torch.fx.experimental import symbolic_shapes
+
+    every = symbolic_shapes.uninteresting_files
+    known = not_users_files(Path(torch.__file__).parent)
+
+    def uninteresting_files() -> set[str]:
+        return every() if _DEFERRED[COMPILER].ran else known
+
+    symbolic_shapes.uninteresting_files = uninteresting_files  # type: ignore[assignment]  # without its cache
