@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -22,19 +23,23 @@ from torch.utils._pytree import tree_map_only
 from tests.models import zoo
 
 
-def state_of(name: str, path: str, device: str) -> str:
-    """``exported``, or why it was not."""
+def row_of(name: str, path: str, device: str) -> dict[str, str | float]:
+    """``exported`` with the CPU seconds of the export and its op nodes, or why it was not."""
     try:
         module, args, kwargs, dims = zoo.build(name)
     except ModuleNotFoundError as error:
-        return f"needs {error.name}"
+        return {"state": f"needs {error.name}"}
     args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), (args, kwargs))
+    module = module.to(device)
+    begun = time.process_time()
     try:
-        program = torch.export.export(module.to(device), args, kwargs, dynamic_shapes=dims)
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dims)
     except Exception as error:  # whatever export raises is the answer
-        return refused_by_export(error, device)
+        return {"state": refused_by_export(error, device)}
+    spent = time.process_time() - begun
     torch.export.save(program, path)
-    return "exported"
+    nodes = len([node for node in program.graph.nodes if node.op == "call_function"])
+    return {"state": "exported", "export_s": spent, "nodes": nodes}
 
 
 def refused_by_export(error: Exception, device: str) -> str:
@@ -48,8 +53,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     with contextlib.redirect_stdout(io.StringIO()):
-        state = state_of(*sys.argv[1:])
-    print(json.dumps({"state": state, "torch": str(torch.__version__), "python": sys.version.split()[0]}))
+        row = row_of(*sys.argv[1:])
+    print(json.dumps({**row, "torch": str(torch.__version__), "python": sys.version.split()[0]}))
 
 
 if __name__ == "__main__":

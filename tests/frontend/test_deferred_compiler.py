@@ -29,6 +29,7 @@ HEAVY = (
     "torch.onnx",
     "torch.distributed.fsdp",
     "networkx",
+    "z3",
     "IPython",
     "matplotlib",
     "graphviz",

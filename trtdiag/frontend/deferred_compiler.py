@@ -142,6 +142,13 @@ def _modules_as_inputs(example_inputs: Any) -> Iterator[None]:
         yield
 
 
+def _validates() -> bool:
+    """Whether torch proves its own guards with z3, which is off where it was not asked for."""
+    from torch.fx.experimental import _config
+
+    return bool(_config.translation_validation) and _used(_VALIDATOR).translation_validation_enabled()
+
+
 def _used(name: str) -> ModuleType:
     """The module itself."""
     _DEFERRED[name].run()
@@ -149,10 +156,12 @@ def _used(name: str) -> ModuleType:
 
 
 _NON_STRICT, _MODULES_AS_INPUTS = "torch._export.non_strict_utils", "_enable_graph_inputs_of_type_nn_module"
+_VALIDATOR = "torch.fx.experimental.validator"
 _ALONE = "config exc source utils metrics_context graph_utils bytecode_transformation bytecode_analysis"
 _DEFERRED = {
     COMPILER: _Deferred(COMPILER, _ALONE.split(), {"disable": _disable}),
     _NON_STRICT: _Deferred(_NON_STRICT, answers={_MODULES_AS_INPUTS: _modules_as_inputs}),
+    _VALIDATOR: _Deferred(_VALIDATOR, answers={"translation_validation_enabled": _validates}),
     "torch.export.pt2_archive": _Deferred("torch.export.pt2_archive", ["constants"]),
 }
 
