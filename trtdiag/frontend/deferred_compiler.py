@@ -21,8 +21,6 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from trtdiag.runtime.import_hook import after_import
-
 COMPILER = "torch._dynamo"
 _KNOWN = ("2.13",)
 """Releases whose imports were looked at; another is imported as it is."""
@@ -166,8 +164,12 @@ _DEFERRED = {
 }
 
 
-def defer_compiler() -> None:
-    """Let torch import its compiler when something of it is used, if that is known to go well with this torch."""
+def defer_compiler(after_import: Callable[[str, Callable[[], None]], None]) -> None:
+    """Let torch import its compiler when something of it is used, if that is known to go well with this torch.
+
+    Args:
+        after_import: Does something once a module has been imported.
+    """
     if "torch" in sys.modules or _torch_version() not in _KNOWN:
         return
     sys.meta_path[:0] = _DEFERRED.values()  # finders have one method
