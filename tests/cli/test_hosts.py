@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.odd_rows_factory import FACTORY
+from trtdiag.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -66,13 +67,21 @@ def test_the_pre_commit_hook(folder: Path) -> None:
     assert run(f"{entry} hosted:build --fail-on never", folder).returncode == 0
 
 
-def test_the_problem_matcher_reads_each_line(folder: Path) -> None:
+def test_the_problem_matcher_reads_each_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Of a factory in a file whose name has a colon's neighbours: digits, spaces and dots."""
     (matcher,) = json.loads((ROOT / "problem-matcher.json").read_text())["problemMatcher"]
     (pattern,) = matcher["pattern"]
     (folder / "a b.2.py").write_text(FACTORY)
-    done = run("trtdiag analyze 'a b.2.py:build' --concise --no-html --fail-on never", folder)
-    lines = done.stdout.splitlines()
+    monkeypatch.chdir(folder)
+
+    def printed(*options: str) -> str:
+        with pytest.raises(SystemExit):
+            main(["analyze", "a b.2.py:build", "--concise", "--no-html", *options])
+        return capsys.readouterr().out
+
+    lines = printed("--fail-on", "never").splitlines()
     found = [re.fullmatch(pattern["regexp"], line) for line in lines]
     assert lines
     assert all(found), lines
@@ -81,4 +90,4 @@ def test_the_problem_matcher_reads_each_line(folder: Path) -> None:
     keys = ("file", "line", "severity", "code")
     assert [first[pattern[key]] for key in keys] == ["a b.2.py", "7", "error", "GRD301"]
     assert first[pattern["message"]].startswith("guard ")
-    assert run("trtdiag analyze hosted:build --concise -q --no-html", folder).stdout == ""
+    assert printed("-q") == ""

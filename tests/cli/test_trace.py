@@ -97,7 +97,8 @@ def test_the_documents_name_every_logger() -> None:
     used = {
         node.args[0].value
         for path in (ROOT / "trtdiag").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        if "getLogger" in (text := path.read_text())  # to parse all takes a second
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "logging.getLogger"
         and isinstance(node.args[0], ast.Constant)

@@ -45,7 +45,8 @@ def _layers(*args: Any, target: str = "11.4", **kwargs: Any) -> set[str]:
 @pytest.mark.parametrize("target", TARGETS)
 # Ranks between the least and the greatest are as these.
 @thinned("shape", SHAPES, every=3)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+# Halves go the same way; the quick run has them without ranks and masks, below.
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float16, marks=pytest.mark.slow)])
 def test_ranks_and_masks(shape: tuple[int, ...], dtype: torch.dtype, target: str) -> None:
     query, key, value = (torch.randn(shape).to(dtype) for _ in range(3))
     seen = torch.rand(5, 5) > 0.4

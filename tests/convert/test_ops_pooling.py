@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.convert.family_samples import Row, check_row, converted, missing
+from tests.harness.rows import thinned
 
 _F = "nn.functional."
 MAX = (torch.float32, torch.float16, torch.int64)
@@ -117,7 +118,8 @@ def test_integers_have_no_average() -> None:
     converted("aten.avg_pool2d.default", x, [2, 2], refused="integer-average")
 
 
-@pytest.mark.parametrize("size", [1, 3, 4, 7, 13, 20])
+# The least, one that divides nothing and one beyond every axis are quick.
+@thinned("size", [1, 3, 4, 7, 13, 20], every=3)
 def test_windows_that_share_out_evenly(size: int) -> None:
     """Sizes that divide, that do not, the input's own, and more than it has."""
     x1, x2, x3 = torch.randn(2, 3, 13), torch.randn(2, 3, 11, 7), torch.randn(1, 2, 7, 5, 6)
