@@ -41,7 +41,7 @@ from trtdiag.report.compile_words import movement_words
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.verification import engine_search, run
 from trtdiag.verification.facts import Culprit
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 
 Row = dict[str, Any]
 EXPORT = Path(__file__).with_name("zoo_export.py")

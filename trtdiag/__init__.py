@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from trtdiag.report.report import Report as Report
     from trtdiag.runtime.compiled import CompiledProgram as CompiledProgram
     from trtdiag.verification.facts import Verification as Verification
-    from trtdiag.verification.run import VerifyLimits as VerifyLimits
+    from trtdiag.verification.limits import VerifyLimits as VerifyLimits
 
 _NAMES = {
     "trtdiag.artifact.load": "load",
@@ -74,7 +74,7 @@ _NAMES = {
     "trtdiag.report.report": "Report",
     "trtdiag.runtime.compiled": "CompiledProgram",
     "trtdiag.verification.facts": "Verification",
-    "trtdiag.verification.run": "VerifyLimits",
+    "trtdiag.verification.limits": "VerifyLimits",
 }
 """The public names by the module that they come from."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -73,6 +73,7 @@ class CompileKeywords(PlanKeywords, EngineKeywords, total=False):
     opt: Sizes
     force: bool
     verify: bool
+    verify_limit_s: float | None
     profile_layers: bool
 
 

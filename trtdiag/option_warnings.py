@@ -65,6 +65,8 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
         yield OptionWarning("engine_cache_mib", options.engine_cache_mib, "no engine_cache is given")
     if "rtx_cuda_graphs" in asked and options.cuda_graphs:
         yield OptionWarning("rtx_cuda_graphs", options.rtx_cuda_graphs, "cuda_graphs has these runs recorded already")
+    if "verify_limit_s" in asked and not options.verify:
+        yield OptionWarning("verify_limit_s", options.verify_limit_s, "verify is off, so that nothing is compared")
     if backend is None:
         return
     for name, have in _HAVE.items():

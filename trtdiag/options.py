@@ -139,6 +139,8 @@ class CompileOptions:
         portable: Keep the networks beside the engines, so that an engine can be rebuilt elsewhere.
         force: Compile in spite of ERROR findings.
         verify: Compare the compiled program with the original before it is saved.
+        verify_limit_s: What that may take at all sets of sizes together, in seconds; what was not compared by then is
+            told.  0: no limit; ``None``: as long as the export and the build took, at least 30 s.
         workspace_mib: Scratch memory that TensorRT's layers may use; ``None``: all of the GPU's.
         optimization_level: How long TensorRT searches, 0 to 5; ``None``: its own default, 3.
         tactic_sources: Where TensorRT takes kernels from (members of ``tensorrt.TacticSource``); none: the environment
@@ -177,6 +179,7 @@ class CompileOptions:
     portable: bool = False
     force: bool = False
     verify: bool = True
+    verify_limit_s: float | None = None
     workspace_mib: int | None = None
     optimization_level: int | None = None
     tactic_sources: tuple[str, ...] = ()
@@ -204,6 +207,7 @@ class CompileOptions:
         _check(
             self,
             opt=sizes_by_name,
+            verify_limit_s=optional(seconds),
             workspace_mib=optional(whole(0, _MOST_MIB)),
             optimization_level=optional(whole(0, 5)),
             timing_cache=optional(place),

@@ -33,7 +33,7 @@ from trtdiag.network.value import Value
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 
 _OWN = converters._normalized
 

@@ -11,7 +11,7 @@ from tests.models.expected_findings import REFUSED
 from tests.models.library import needs_library
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 
 # In every test run: a convolution over time, a field, and, where its library is, a decoder.
 QUICK = ("tcn", "llm_gpt2_12l")

@@ -10,7 +10,7 @@ from tests.models.library import needs_library
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target, installed_version
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 
 pytestmark = [
     pytest.mark.gpu,

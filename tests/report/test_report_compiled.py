@@ -29,7 +29,7 @@ from trtdiag.report.compile_text import engines_text, verification_text
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 
 NAN = float("nan")
 

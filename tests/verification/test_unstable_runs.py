@@ -21,7 +21,7 @@ from tests.verification.masked_attention import (
 )
 from trtdiag.graph.pytree import leaves_of
 from trtdiag.verification import sides
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 
 
 class Keeps(torch.nn.Module):

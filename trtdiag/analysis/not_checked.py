@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.analysis.tried_builds import TriedBuilds
+from trtdiag.verification.limits import left_out_words
 from trtdiag.wording import amount
 
 NO_ENGINE_BUILT = "engines: what goes into them is planned, none was built"
@@ -38,21 +39,25 @@ def after_compiling(analysis: Analysis, facts: CompilationFacts, stages: Sequenc
         analysis,
         compilation=facts,
         stages=tuple(stages),
-        not_checked=(*_still_open(facts), *open_before),
+        not_checked=(*_still_open(facts, analysis.program.names), *open_before),
     )
 
 
-def _still_open(facts: CompilationFacts) -> Iterator[str]:
+def _still_open(facts: CompilationFacts, names: Mapping[str, str]) -> Iterator[str]:
     if not facts.engines:
         yield "engines: none was built, since nothing goes into one"
     elif all(engine.manifest.tensorrt is None for engine in facts.engines):
-        names = ", ".join(sorted({engine.manifest.backend for engine in facts.engines}))
-        yield f"TensorRT: the {names} backend built the engines, no engine of TensorRT's was built"
+        backends = ", ".join(sorted({engine.manifest.backend for engine in facts.engines}))
+        yield f"TensorRT: the {backends} backend built the engines, no engine of TensorRT's was built"
     found = facts.verification
     if found is None or all(result.skipped for result in found.results):
         yield NOTHING_RUN
     if found is None:
         return
-    for why, times in Counter(result.skipped for result in found.results if result.skipped).items():
+    late = left_out_words(found, names)
+    if late:
+        yield f"numerics at {late}"
+    others = (result for result in found.results if result.skipped and result.point not in found.left_out)
+    for why, times in Counter(result.skipped for result in others).items():
         yield f"numerics at {amount(times, 'set')} of sizes: {why}"
     yield from (f"numerics: {note}" for note in found.notes)

@@ -22,6 +22,7 @@ from trtdiag.cli.option_groups import (
     one_of,
     output_options,
     path,
+    verify_limit_option,
     with_options,
 )
 from trtdiag.cli.output_paths import check_reports, compiled_place, file_and_size, read_by, report_places
@@ -61,7 +62,7 @@ _OPTIONS: Options = {
 GROUPS = (
     (
         "What is compiled, and for what",
-        ("backend", "target", "inputs", "unpickle", "imports", "factory_limit", "force", "no_verify"),
+        ("backend", "target", "inputs", "unpickle", "imports", "factory_limit", "force", "no_verify", "verify_limit_s"),
     ),
     (
         "What goes into engines",
@@ -82,6 +83,7 @@ GROUPS = (
 @with_options({**ENGINE_OPTIONS, **_OPTIONS})
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
+@verify_limit_option
 @click.option("--report", "html", type=OutputFile(path_type=Path), help="The HTML report  [default: <output>.html]")
 @with_options(REPORT_OPTIONS)
 @model_options
@@ -94,6 +96,7 @@ def compile_command(
     output: Path | None,
     opt: tuple[str, ...],
     no_verify: bool,
+    verify_limit_s: float | None,
     html: Path | None,
     inputs: tuple[str, ...],
     unpickle: bool,
@@ -104,7 +107,8 @@ def compile_command(
     """Compile SOURCE: a .pt2 or .ep file, package.module:factory, or what else analyze takes.
 
     Diagnoses it first: ERROR findings stop the compilation (exit 1) unless --force is given.  Then converts, builds,
-    compares with the original at every corner of its ranges, and saves one file that torch.export.load reads.
+    compares with the original at the corners of its ranges, as many as --verify-limit has time for, and saves one file
+    that torch.export.load reads.
 
     Exit code 1 where ERROR findings stop it; where outputs differ, when only --force saves the file; and where nothing
     of the program goes into an engine.  Engines of the reference backend are engines: asked for, or taken where
@@ -112,7 +116,7 @@ def compile_command(
     """
     config = read_config(Path.cwd())
     asked = {**chosen_engine_options(config, rest), **chosen(_OPTIONS, config, rest)}
-    options = CompileOptions(**asked, opt=sizes_of(opt), verify=not no_verify)
+    options = CompileOptions(**asked, opt=sizes_of(opt), verify=not no_verify, verify_limit_s=verify_limit_s)
     usual = Path(f"{name_after(source)}_trt.pt2")
     destination = output or usual
     page = usual if is_written_through(destination) else destination

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from trtdiag.cli.config import refuse_other
-from trtdiag.cli.value_checks import CheckedCommand, F, Place, listed
+from trtdiag.cli.value_checks import CheckedCommand, F, Place, Seconds, listed
 
 Options = Mapping[str, Mapping[str, Any]]
 """What ``click.option`` takes, by the parameter that the option is named after."""
@@ -19,6 +19,15 @@ Groups = Sequence[tuple[str, Sequence[str]]]
 BACKENDS = ("reference", "tensorrt", "tensorrt-rtx")
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show tracebacks.")
 """Read by ``main``."""
+
+
+verify_limit_option = click.option(
+    "--verify-limit",
+    "verify_limit_s",
+    type=Seconds(min=0),
+    metavar="SECONDS",
+    help="For comparing at all sets of sizes; 0: no limit  [default: as long as export and build took, at least 30]",
+)
 
 
 def output_options(command: F) -> F:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trtdiag.cli.option_groups import debug_option, output_options
+from trtdiag.cli.option_groups import debug_option, output_options, verify_limit_option
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
 from trtdiag.cli.progress import step_line
 from trtdiag.cli.renamed_options import RenamedOption, typed_name
@@ -29,6 +29,7 @@ from trtdiag.files.same import Named, refuse_same
 @click.option(
     "--point-s", type=Seconds(min=0), default=120.0, show_default=True, help="Skip points that would take longer."
 )
+@verify_limit_option
 @json_option("Also write the report as JSON; - for standard output.")
 @trace_option
 @output_options
@@ -38,13 +39,14 @@ def verify_command(
     model: str | None,
     imports: tuple[str, ...],
     point_s: float,
+    verify_limit_s: float | None,
     json_path: str | None,
     quiet: bool,
 ) -> int:
     """Compare COMPILED with its original at the example, at the corners of all ranges, and in between.
 
-    Exit code 1 where an output differs, the first engine and op whose output differs being named, and where no point
-    could be compared.
+    Cheap ones come first; what does not fit into --verify-limit is told.  Exit code 1 where an output differs, the
+    first engine and op whose output differs being named, and where no point could be compared.
     """
     files = json_file(json_path)
     reads = read_by([("COMPILED", compiled), (typed_name("--model"), model)], imports)
@@ -53,12 +55,13 @@ def verify_command(
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
         from trtdiag.pipeline.verify import verify_saved
         from trtdiag.report.compile_text import verification_text
-        from trtdiag.verification.run import VerifyLimits
+        from trtdiag.verification.limits import VerifyLimits
 
+        limits = VerifyLimits(seconds=point_s, total_s=verify_limit_s)
         step("load")
         program = load(compiled)
         refuse_same([Named("the original of COMPILED", program.source or "")], report_places(files))
-        found = verify_saved(program, model, progress=step, limits=VerifyLimits(seconds=point_s))
+        found = verify_saved(program, model, progress=step, limits=limits)
     files.write(found.report)
     if not quiet and not files.to_stdout:
         own_console().print(verification_text(found.verified, found.report.analysis.program.names), crop=False)

@@ -19,24 +19,32 @@ from trtdiag.runtime.engine_runs import EngineRuns
 from trtdiag.symbolic import mul
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
+from trtdiag.verification.limits import VerifyLimits, usual_total_s
 from trtdiag.verification.points import elements_of
-from trtdiag.verification.run import Comparison, VerifyLimits
+from trtdiag.verification.run import Comparison
 from trtdiag.verification.same_device import beside, inputs_of
 from trtdiag.verification.ties import judged_ties
 from trtdiag.verification.undefined_writes import undefined_outputs
 
 
 def compared(
-    state: State, options: CompileOptions, limits: VerifyLimits | None, cannot_run: str, progress: Progress
+    state: State,
+    options: CompileOptions,
+    limits: VerifyLimits | None,
+    cannot_run: str,
+    progress: Progress,
+    *,
+    made_s: float = 0.0,
 ) -> Verification:
     """Compare a compiled program with the one that was diagnosed, at every corner of its ranges.
 
     Args:
         state: It has a compiled program; without a plan the op at which a difference begins is not looked for.
         options: What it was compiled with.
-        limits: What a point may cost.
+        limits: What it may cost; the time of ``options`` for all points where not given.
         cannot_run: Why its engines cannot run here: the reference functions run their networks in their place then.
         progress: Called before each set of sizes.
+        made_s: What the export and the build took, in seconds: as long it takes at most where nothing else is asked.
     """
     facts, plan = state.analysis, state.planned
     run = by_reference(state) if cannot_run else state.compiled
@@ -56,6 +64,9 @@ def compared(
 
         questions = {"locate": locate, "undefined": asked(undefined_outputs), "ties": asked(judged_ties)}
     tensors = [] if facts.shapes is None else [each for found in facts.shapes.tensors.values() for each in found]
+    limits = limits or VerifyLimits(total_s=options.verify_limit_s)
+    if limits.total_s is None:
+        limits = replace(limits, total_s=usual_total_s(made_s))
     volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
     with borrowed_weights(one.network for one in state.converted) as borrowing:
         found = Comparison(
@@ -63,7 +74,7 @@ def compared(
             run,
             facts.dims.given(),
             precision=options.precision,
-            limits=limits or VerifyLimits(),
+            limits=limits,
             elements=elements_of(volumes) if volumes else None,
             progress=progress,
             **questions,

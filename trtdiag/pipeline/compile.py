@@ -36,12 +36,14 @@ from trtdiag.report.engine_words import saved_words
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import compiled_device, require_kernels
 from trtdiag.runtime.earlier_engines import refuse_on_other_devices
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 from trtdiag.wording import amount
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+_MADE = ("capture", "convert", "build")
+"""The stages of the export and the build."""
 _BY_NAME = "give its fields by name: compile(source, precision='fp16')"
 
 
@@ -133,7 +135,9 @@ def compile_in_stages(
         if not options.verify:
             return state
         with stage("verify"):
-            return replace(state, verification=compared(state, options, limits, cannot_run, clock.progress))
+            made_s = clock.seconds(*_MADE)
+            found = compared(state, options, limits, cannot_run, clock.progress, made_s=made_s)
+            return replace(state, verification=found)
 
     state = made(state, clock)
     clock.note("build", saved_words([engine.saved for engine in state.engines]))
@@ -153,7 +157,7 @@ def _told(state: State, clock: Clock) -> State:
     plan, compiled, facts = state.plan, state.compiled, state.analysis
     options = plan.options
     facts = facts.noted(*_notes(state))
-    compiled.build_s = sum(stage.seconds for stage in clock.stages if stage.name in ("convert", "build", "mend"))
+    compiled.build_s = clock.seconds("convert", "build", "mend")
     if facts.partition is not None and facts.partition.partitioned is not plan.partitioned:
         # A converter refused an op at its place, or the segments are those of require_full.
         split = partition_facts(state.program, plan, require_full=options.partition.require_full)

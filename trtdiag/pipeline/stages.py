@@ -51,6 +51,10 @@ class Clock:
             raise
         self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
 
+    def seconds(self, *names: str) -> float:
+        """What these stages took together."""
+        return sum(stage.seconds for stage in self.stages if stage.name in names)
+
     def skip(self, names: Sequence[str], why: str) -> None:
         """Note stages that are not run."""
         self.stages.extend(StageTiming(name, "not run", 0.0, why) for name in names)

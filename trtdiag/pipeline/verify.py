@@ -26,7 +26,7 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.targets.target import Target
 from trtdiag.targets.versions import get_target
 from trtdiag.verification.facts import Verification
-from trtdiag.verification.run import VerifyLimits
+from trtdiag.verification.limits import VerifyLimits
 
 _NAME_IT = "name the original: verify(compiled, against=model), or trtdiag verify compiled.pt2 --model model.pt2"
 
@@ -51,7 +51,8 @@ def verify(
     Args:
         compiled: A file that ``save`` wrote, or the program itself.
         against: The original, as for ``analyze``; the file that it was compiled from where it is not given.
-        limits: What a point may cost; one beyond is skipped.
+        limits: What a set of sizes, and all together, may cost; one beyond is skipped.  As long as reading the original
+            and the build took, at least 30 s, where no time is given: ``VerifyLimits(total_s=0)`` compares all.
         progress: Called with the name of each stage as it begins.
 
     Raises:
@@ -90,7 +91,8 @@ def verify_saved(
             fix="verify on a machine with such a GPU, or compare with the original that was compiled",
             reference="verify-elsewhere",
         )
-    found = compared(state, options, limits, cannot_run, clock.progress)
+    made_s = clock.seconds("capture") + (compiled.build_s or 0.0)
+    found = compared(state, options, limits or VerifyLimits(), cannot_run, clock.progress, made_s=made_s)
     clock.stages.append(StageTiming("verify", "ok", found.seconds))
     facts = CompilationFacts(engines_of(state, timed=False), found)
     return replace(state, verification=found, analysis=after_compiling(state.analysis, facts, clock.stages))

@@ -29,13 +29,14 @@ from trtdiag.report.compile_words import (
     outcome_line,
     output_text,
     point_label,
-    point_sizes,
     port_sizes,
     tensor_text,
 )
 from trtdiag.report.terminal_layout import hanging, unbroken
 from trtdiag.symbolic.text import in_words
 from trtdiag.verification.facts import OutputError, Verification
+from trtdiag.verification.limits import left_out_words
+from trtdiag.verification.points import point_sizes
 from trtdiag.wording import amount, bytes_text, listed, one_line
 
 _MOST_ENGINES = 20
@@ -177,7 +178,11 @@ def _points(found: Verification, names: Mapping[str, str]) -> Iterator[Renderabl
                 yield hanging(8, *_output_words(output))
     if len(apart) > _MOST_POINTS:
         yield Text(f"  and {len(apart) - _MOST_POINTS:,} more sets of sizes", style="dim")
-    skipped = grouped((re.sub(r"\d+", "#", result.skipped), result) for result in found.results if result.skipped)
+    late = left_out_words(found, names)
+    if late:
+        yield hanging(4, (f"  not compared: {late}", "yellow"))
+    others = (result for result in found.results if result.skipped and result.point not in found.left_out)
+    skipped = grouped((re.sub(r"\d+", "#", result.skipped), result) for result in others)
     for results in skipped.values():
         first = results[0]
         sets = f"{amount(len(results), 'set')} of sizes"

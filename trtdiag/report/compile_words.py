@@ -9,6 +9,7 @@ from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, to_text
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
 from trtdiag.verification.facts import Culprit, OutputError, Point, Verification
+from trtdiag.verification.points import point_sizes
 from trtdiag.wording import amount, dtype_text, one_line
 
 _LONGEST_CULPRIT_CHARS = 1000
@@ -49,10 +50,11 @@ def outcome(found: Verification) -> str:
 
 
 def points_text(found: Verification) -> str:
-    """At how many sets of sizes a program agrees with the original."""
-    only = len(found.unstable)
+    """At how many sets of sizes, and of how many, a program agrees with the original."""
+    only, ran = len(found.unstable), sum(not result.skipped for result in found.results)
+    of = f"{ran} of " if ran < len(found.results) else ""
     apart = f", at {only} of them only as far as the original itself is stable" if only else ""
-    return f"{amount(sum(not result.skipped for result in found.results), 'set')} of sizes{apart}"
+    return f"{of}{amount(len(found.results), 'set')} of sizes{apart}"
 
 
 def outcome_line(found: Verification) -> str:
@@ -103,8 +105,3 @@ def point_label(point: Point, names: Mapping[str, str]) -> str:
     """The point's label with the user's names in it."""
     parts = [" ".join(names.get(word, word) for word in part.split(" ")) for part in point.label.split(", ")]
     return ", ".join(sorted(parts)) + (" (next allowed)" if point.moved else "")
-
-
-def point_sizes(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
-    """``batch=1, h=640``."""
-    return ", ".join(sorted(f"{names.get(symbol, symbol)}={size}" for symbol, size in sizes.items()))

@@ -168,7 +168,13 @@ def _forms(analysis: Analysis) -> Mapping[type, Form]:
         how, difference = outcome(found), outcome_line(found)
         if found.culprit is not None:
             difference += f"; {culprit_line(found.culprit, analysis.program.names)}"
-        return {"outcome": how, "difference": difference if how == "differs" else None, "points": found.results}
+        return {
+            "outcome": how,
+            "difference": difference if how == "differs" else None,
+            "points": found.results,
+            "limit_s": found.total_s,
+            "left_out": len(found.left_out),
+        }
 
     parts = analysis.partition
     lowered = {} if parts is None else parts.plan.lowered.origins

@@ -17,7 +17,6 @@ from trtdiag.report.compile_words import (
     outcome_line,
     output_text,
     point_label,
-    point_sizes,
     tensor_text,
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
@@ -28,6 +27,8 @@ from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import to_text
 from trtdiag.targets import target_name
 from trtdiag.verification.facts import PointResult, Verification
+from trtdiag.verification.limits import left_out_words
+from trtdiag.verification.points import point_sizes
 from trtdiag.wording import LONG_CHARS, amount, bytes_text, one_line
 
 _MOST_ENGINES = 40
@@ -88,7 +89,7 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
     culprit = found.culprit
     frame = None if culprit is None or culprit.origin is None else culprit.origin.frame
     told = "" if culprit is None else culprit_line(culprit, names)
-    line = outcome_line(found)
+    line, late = outcome_line(found), left_out_words(found, names)
     return {
         "state": outcome(found),
         "text": line[0].upper() + line[1:],
@@ -99,7 +100,7 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
         "allowed": one_line(allowed_line(found), LONG_CHARS),
         "culprit": told[:1].upper() + told[1:],
         "source": source_view(frame),
-        "notes": [one_line(note, LONG_CHARS) for note in found.notes],
+        "notes": [one_line(note, LONG_CHARS) for note in (*([f"Not compared: {late}"] if late else []), *found.notes)],
     }
 
 

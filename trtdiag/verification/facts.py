@@ -147,6 +147,9 @@ class Verification:
         culprit: Where a difference begins; ``None`` where there is none, or it could not be found.
         notes: What was not compared, in words.
         seconds: How long it took.
+        total_s: What all points together were allowed to take, in seconds; ``None`` where there was no limit.
+        left_out: The points that were not compared since they were not expected to end within that, the costliest
+            first.  Which they are depends on how fast the machine was.
     """
 
     results: tuple[PointResult, ...]
@@ -154,6 +157,8 @@ class Verification:
     culprit: Culprit | None = None
     notes: tuple[str, ...] = field(default=())
     seconds: float = 0.0
+    total_s: float | None = None
+    left_out: tuple[Point, ...] = field(default=())
 
     @property
     def passed(self) -> bool:
@@ -176,6 +181,8 @@ class Verification:
             return f"Verification(no point could be compared: {told_name(why)})"
         wrong = [result for result in ran if not result.passed]
         agrees = f"{len(ran) - len(wrong)} of {len(ran)} points agree"
+        if len(ran) < len(self.results):
+            agrees += f", {len(self.results) - len(ran)} were not compared"
         if wrong and wrong[0].failed:
             return f"Verification({agrees}; at {wrong[0].point.label} it failed: {told_name(wrong[0].failed)})"
         worst, off = self.worst, ""

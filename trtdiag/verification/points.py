@@ -71,6 +71,38 @@ def nearer(
             yield Point(f"towards {point.label}", sizes, moved=sizes != wanted)
 
 
+def running_order(points: Sequence[Point], cost: Callable[[Point], int]) -> list[int]:
+    """In which order points are compared where the time may not be enough for all, as their places.
+
+    The example comes first, then the cheapest; then each end of each range where it costs least, but for the costliest
+    point, which is the last; between them the others, cheap ones first.
+
+    Args:
+        points: The example first.
+        cost: What a point costs beside others.
+    """
+    costs = [cost(point) for point in points]
+    first, *rest = sorted(range(len(points)), key=lambda index: (index > 0, costs[index]))
+    order, last = [first, *rest[:1]], rest[1:][-1:]
+    ends = {
+        (name, choose(size for point in points if (size := point.sizes.get(name)) is not None))
+        for name in points[first].sizes
+        for choose in (min, max)
+    }
+    reached = {end for index in order for end in points[index].sizes.items()}
+    early = []
+    for index in rest[1:-1]:
+        if ends & {*points[index].sizes.items()} - reached:
+            early.append(index)
+            reached |= {*points[index].sizes.items()}
+    return [*order, *early, *(index for index in rest[1:-1] if index not in early), *last]
+
+
+def point_sizes(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
+    """``batch=1, h=640``; ``names`` are for symbols."""
+    return ", ".join(sorted(f"{names.get(symbol, symbol)}={size}" for symbol, size in sizes.items()))
+
+
 def _inside(range_: Range, value: int | None) -> int:
     low = range_.min if range_.min is not None else 1
     value = low if value is None else max(low, value)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import torch
 
-from trtdiag.arguments import instance, keep_checked, whole
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too
 from trtdiag.frontend.program import Program
@@ -20,9 +20,11 @@ from trtdiag.timed_steps import timed
 from trtdiag.verification.columns import fixed_dims
 from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
+from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
-from trtdiag.verification.points import Elements, input_ranges, nearer, points
+from trtdiag.verification.points import Elements, input_ranges, nearer, points, running_order
 from trtdiag.verification.sides import Sides, on_gpu
+from trtdiag.verification.steps import verify_step
 from trtdiag.verification.ties import tied_notes
 from trtdiag.wording import first_line
 
@@ -33,41 +35,6 @@ Undefined = Callable[[Sequence[Any]], Mapping[int, str]]
 Ties = Callable[[Sequence[Any], Sequence[OutputError], Sequence[Any], Tolerance], Sequence[OutputError]]
 """The outputs for these flat inputs, of which those pass that differ only in which of equal values is chosen; given how
 they differ, what the compiled program gave, and the tolerance."""
-
-
-class VerifyStep(str):
-    """At which sizes programs are compared, in words for people; ``share`` of all sets of sizes is done, 0 to 1."""
-
-    share: float = 0.0
-
-
-FEW_POINTS = 3
-"""Own choice: where fewer points are within the limits, nearer ones are compared in the place of those beyond."""
-
-
-@dataclass(frozen=True)
-class VerifyLimits:
-    """What a comparison may cost.
-
-    Attributes:
-        seconds: Of one point, estimated from the time of the example and the elements of all tensors.
-        elements: Of all tensors of the program at one point.  The default is 16 GiB of float32 over the whole run,
-            most of which is freed on the way.
-        held: The same where it is searched for the op that a difference begins with, which holds every tensor of both
-            sides until it ends: 8 GiB of float32.
-    """
-
-    seconds: float = 120.0
-    elements: int = 1 << 32
-    held: int = 1 << 30
-
-    def __post_init__(self) -> None:
-        """Check every field.
-
-        Raises:
-            UserError: ``wrong-option``.
-        """
-        keep_checked(self, seconds=instance(float, int), elements=whole(0), held=whole(0))
 
 
 @dataclass
@@ -83,13 +50,14 @@ class Comparison:
         given: The conditions that every input satisfies.
         precision: What it was compiled with; decides the tolerance.
         tolerance: Another one.
-        limits: What a point may cost; a point beyond is skipped, with the reason, and replaced by one that is nearer
-            to the example where few are left.
+        limits: What a point, and all together, may cost; a point beyond is skipped, with the reason, and replaced by
+            one that is nearer to the example where few are left.  At least one point is compared, whatever it takes.
         elements: See ``Elements``.
         locate: Asked once, at the first point that differs and is within the limits for it.
         undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
         ties: Asked at each point that differs.
         progress: Called with a ``VerifyStep`` before each point.
+        clock: Tells how long things take.
 
     Raises:
         UserError: ``verify-without-program`` where the original has no graph to run.
@@ -106,6 +74,7 @@ class Comparison:
     undefined: Undefined | None = None
     ties: Ties | None = None
     progress: Callable[[str], None] | None = None
+    clock: Clock = time.perf_counter
 
     def __post_init__(self) -> None:
         exported = self.program.exported
@@ -124,6 +93,7 @@ class Comparison:
         self._pace: float | None = None  # seconds per element
         self._culprit: Culprit | None = None
         self._unsearched: list[Point] = []  # what differs there was too much to look into
+        self._time = TimeBudget(self.limits.total_s, self.clock)
 
     def run(self) -> Verification:
         """Compare.
@@ -131,18 +101,20 @@ class Comparison:
         Raises:
             BeyondTensorsError: A call would reach beyond its tensors at sizes that its program states otherwise.
         """
-        started = time.perf_counter()
+        started = self.clock()
+        self._time = TimeBudget(self.limits.total_s, self.clock)
         ranges = input_ranges(self.program)
         found = points(ranges, self.program.hints, self.given)
         try:
-            # The example runs whatever it takes, then small ones first: each tells better what the next takes.
-            every = range(len(found))
-            rest = sorted(every[1:], key=lambda index: self._elements_at(found[index]) or 0)
+            order = running_order(found, self._cost)
             ran: dict[int, PointResult] = {}
-            for index in (*every[:1], *rest):
-                self._tell(found[index], len(ran), len(found))
-                ran[index] = self._point(found[index])
-            results = [ran[index] for index in every]
+            for place, index in enumerate(order):
+                self._tell(found[index], [found[later] for later in order[place:]], place)
+                # The least shows what the example does not, and where it costs no more it is worth as much.
+                first = place < 2 and self._cost(found[index]) <= self._cost(found[0])
+                anyway = first or all(result.skipped for result in ran.values())
+                ran[index] = self._point(found[index], anyway=anyway)
+            results = [ran[index] for index in range(len(found))]
             results += self._instead(results, ranges)
         finally:
             self._sides.restore()
@@ -154,7 +126,18 @@ class Comparison:
                 f"with which op the difference at {self._unsearched[0].label} begins was not looked for: every tensor "
                 f"would be held, and together they have more than {self.limits.held:,} elements"
             )
-        return Verification(tuple(results), self._tolerance, self._culprit, tuple(notes), time.perf_counter() - started)
+        late = sorted(
+            (result.point for result in results if result.skipped == self._late), key=self._cost, reverse=True
+        )
+        return Verification(
+            tuple(results),
+            self._tolerance,
+            self._culprit,
+            tuple(notes),
+            self.clock() - started,
+            self.limits.total_s or None,
+            tuple(late),
+        )
 
     def _instead(self, results: Sequence[PointResult], ranges: Mapping[str, Range]) -> list[PointResult]:
         """Where the limits leave few points, some nearer to the example: one set of sizes shows little of a range."""
@@ -165,7 +148,7 @@ class Comparison:
         base, seen = compared[0].sizes, [point.sizes for point in compared]
         added: list[PointResult] = []
         for result in results:
-            if not self._beyond(result.point) or len(compared) + len(added) >= FEW_POINTS:
+            if not result.skipped or not self._beyond(result.point) or len(compared) + len(added) >= FEW_POINTS:
                 continue
             for point in nearer(result.point, base, ranges, self.given):
                 if point.sizes not in seen and not self._beyond(point):
@@ -174,17 +157,25 @@ class Comparison:
                     break
         return added
 
-    def _tell(self, point: Point, done: int, count: int) -> None:
+    def _tell(self, point: Point, waiting: Sequence[Point], done: int) -> None:
+        """Tell of a point before it is compared; ``waiting`` has those to come, it among them."""
         if self.progress is None:
             return
-        names = self.program.names
-        sizes = ", ".join(f"{names.get(name, name)}={size}" for name, size in point.sizes.items())
-        step = VerifyStep(f"comparing at {point.label} ({done + 1} of {count}){f': {sizes}' if sizes else ''}")
-        step.share = done / count
-        self.progress(step)
+        rest = self._time.rest(self._elements_at(each) for each in waiting)
+        self.progress(verify_step(point, self.program.names, done, done + len(waiting), rest))
 
-    def _beyond(self, point: Point) -> str:
-        """Why a point is not run, empty where it is."""
+    def _cost(self, point: Point) -> int:
+        """What a point costs beside others."""
+        elements = self._elements_at(point)
+        return prod(point.sizes.values()) if elements is None else elements
+
+    @property
+    def _late(self) -> str:
+        """Why a point is not run for which there is no time."""
+        return f"left out {left_out_why(self.limits.total_s)}"
+
+    def _beyond(self, point: Point, *, anyway: bool = False) -> str:
+        """Why a point is not run, empty where it is; ``anyway``: whatever time all points together may take."""
         elements = self._elements_at(point)
         if self._sides.lost or elements is None:
             return self._sides.lost
@@ -193,19 +184,23 @@ class Comparison:
         seconds = 0.0 if self._pace is None else self._pace * elements
         if seconds > self.limits.seconds:
             return f"the original alone would take about {seconds:.0f} s there"
-        return ""
+        return "" if anyway or self._time.fits(elements) else self._late
 
     def _elements_at(self, point: Point) -> int | None:
         return self.elements(point.sizes) if self.elements is not None else None
 
-    def _point(self, point: Point) -> PointResult:
-        too_much = self._beyond(point)
+    def _point(self, point: Point, *, anyway: bool = False) -> PointResult:
+        too_much = self._beyond(point, anyway=anyway)
         if too_much:
             return PointResult(point, skipped=too_much)
         names = self.program.names
         sizes = {names.get(name, name): size for name, size in point.sizes.items()}
+        began = self.clock()
         with timed("compare", f"compare at {point.label}", **sizes):
-            return self._compared_at(point).named(names)
+            result = self._compared_at(point).named(names)
+        if result.outputs:
+            self._time.note(self._elements_at(point), self.clock() - began)
+        return result
 
     def _compared_at(self, point: Point) -> PointResult:
         elements, sides = self._elements_at(point), self._sides
@@ -214,7 +209,7 @@ class Comparison:
             if on_gpu(flat) and self._pace is None:
                 sides.call(sides.original, flat)  # the first call loads kernels and would be no measure
                 sides.restore()
-            began = time.perf_counter()
+            began = self.clock()
             expected = sides.call(sides.original, flat)
         except BeyondTensorsError as error:
             if not stated_too(error, point.sizes):  # not even the example's sizes can be believed then
@@ -225,7 +220,7 @@ class Comparison:
             return PointResult(point, skipped=f"the original does not run there: {first_line(error)}")
         if elements:
             # Small points pay mostly for what every call costs, so the quickest tells most of a greater one.
-            pace = (time.perf_counter() - began) / elements
+            pace = (self.clock() - began) / elements
             self._pace = pace if self._pace is None else min(pace, self._pace)
         try:
             actual = sides.call(self.compiled, flat)
@@ -267,10 +262,10 @@ class Comparison:
             return result  # no number explains that
         sides = self._sides
         movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self._tolerance, self._fixed)
-        began, runs = time.perf_counter(), 0
+        began, runs = self.clock(), 0
         for inputs in nudged(flat, self.precision):
             # Fewer runs find less movement, which lets off less.
-            if movement.explains or time.perf_counter() - began > self.limits.seconds:
+            if movement.explains or self.clock() - began > self.limits.seconds:
                 break
             sides.restore()
             try:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 
 from trtdiag.report.charts.svg_shapes import LABEL_CHARS, Bar, BarRow, bar_marks, chart, text
-from trtdiag.report.compile_words import point_label, point_sizes
+from trtdiag.report.compile_words import point_label
 from trtdiag.report.page import Part, table
 from trtdiag.verification.facts import OutputError, PointResult, Verification
+from trtdiag.verification.points import point_sizes
 from trtdiag.wording import LONG_CHARS, amount, one_line
 
 _MOST_POINTS = 24
