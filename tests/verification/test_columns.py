@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
 from trtdiag.frontend.capture import capture
-from trtdiag.verification.columns import columns_of, fixed_dims
+from trtdiag.verification import columns as columns_module
+from trtdiag.verification.columns import Columns, columns_of, fixed_dims, largest_of, parts
 from trtdiag.verification.compare import FLOAT32, compare
 from trtdiag.verification.numeric_sensitivity import Movement
 from trtdiag.verification.run import Comparison
@@ -30,18 +33,22 @@ def detections(rows: int = 2, points: int = 7) -> Tensor:
     return Detector()(torch.randn(rows, 3, points, generator=torch.Generator().manual_seed(1)))[0]
 
 
+def columns(magnitudes: Tensor, fixed: Sequence[int]) -> Columns:
+    return columns_of(largest_of(magnitudes.shape, fixed, lambda at: magnitudes[at]))
+
+
 def test_columns_are_those_of_the_fixed_dim_that_differ_most() -> None:
-    found = columns_of(detections().abs(), (1, 2))
+    found = columns(detections().abs(), (1, 2))
     assert (found.dim, found.sizes.shape) == (1, (6,))
     assert found.name(4, 3) == "[:, 4, :]"
-    assert columns_of(detections().abs(), ()).dim is None
-    assert columns_of(detections().abs(), (0, 2)).dim is None
-    assert columns_of(torch.zeros(3, 5), (1,)).dim is None
-    assert columns_of(torch.ones(7), (0,)).dim is None
+    assert columns(detections().abs(), ()).dim is None
+    assert columns(detections().abs(), (0, 2)).dim is None
+    assert columns(torch.zeros(3, 5), (1,)).dim is None
+    assert columns(torch.ones(7), (0,)).dim is None
 
 
 def test_a_column_counts_for_a_thousandth_of_the_whole_at_least() -> None:
-    found = columns_of(torch.tensor([[640.0, 1.0, 1e-6, 0.0]]), (1,))
+    found = columns(torch.tensor([[640.0, 1.0, 1e-6, 0.0]]), (1,))
     assert found.sizes.tolist() == pytest.approx([640.0, 1.0, 0.64, 0.64])
 
 
@@ -87,3 +94,38 @@ def test_scores_that_are_wrong_beside_boxes_differ() -> None:
     wrong = [output for result in found.results for output in result.outputs if not output.passed]
     assert {output.column for output in wrong} <= {"", "[:, 4, :]", "[:, 5, :]"}
     assert any(output.column for output in wrong)
+
+
+@pytest.mark.parametrize("most", [1, 5, 24, 1000])
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 13), (5, 1, 3), (1, 3, 5, 2)])
+def test_parts_are_small_and_hold_each_element_once(
+    shape: tuple[int, ...], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns_module, "MOST_AT_ONCE", most)
+    count = torch.zeros(shape)
+    for at in parts(shape):
+        assert 0 < count[at].numel() <= most
+        count[at] += 1
+    assert bool((count == 1).all())
+
+
+@pytest.mark.parametrize(("wrong", "column"), [(None, ""), ((0, 4, 0), "[:, 4, :]"), ((1, 2, 5), "")])
+def test_a_tensor_that_is_compared_in_parts_is_judged_as_a_whole(
+    wrong: tuple[int, ...] | None, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With NaNs and infinities on both sides, on one side, and in a part of its own."""
+    expected = detections()
+    expected[0, 0, 1], expected[1, 3, 6] = float("nan"), float("inf")
+    actual = expected.clone()
+    if wrong is not None:
+        actual[wrong] += 2e-3
+    at_once = compare("boxes", expected, actual, FLOAT32, (1, 2))
+    actual[0, 5, 2] = float("nan")
+    broken = compare("boxes", expected, actual, FLOAT32, (1, 2))
+    assert (broken.passed, broken.why) == (False, "1 elements are not finite on one side only")
+    monkeypatch.setattr(columns_module, "MOST_AT_ONCE", 5)
+    assert compare("boxes", expected, actual, FLOAT32, (1, 2)) == broken
+    actual[0, 5, 2] = expected[0, 5, 2]
+    assert compare("boxes", expected, actual, FLOAT32, (1, 2)) == at_once
+    assert at_once.column == column
+    assert at_once.passed is (not column)

@@ -25,8 +25,8 @@ from trtdiag.targets.versions import get_target
 from trtdiag.verification import sides
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
-from trtdiag.verification.points import elements_of
 from trtdiag.verification.limits import VerifyLimits
+from trtdiag.verification.points import elements_of
 from trtdiag.verification.run import Comparison
 
 

@@ -5,8 +5,10 @@ A tolerance of the whole tensor's magnitude would let a score be off by what a b
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
 
 import torch
 from torch.export import ExportedProgram
@@ -21,6 +23,66 @@ LEAST_SHARE = 1e-3
 Own choice: boxes have up to a thousand pixels beside scores up to 1.  What is less comes out of sums of greater numbers
 that cancel, whose rounding is as large as theirs.
 """
+MOST_AT_ONCE = 1 << 17
+"""Elements of a part: 1 MiB of float64, so that what is computed of it stays in a processor's caches."""
+
+At: TypeAlias = tuple[slice, ...]
+"""Which part of a tensor, a slice for each dim."""
+
+
+def parts(shape: Sequence[int]) -> Iterator[At]:
+    """The parts of a tensor of this shape, in order: together all of it, each of few elements."""
+    if prod(shape) <= MOST_AT_ONCE:
+        yield tuple(slice(0, size) for size in shape)
+        return
+    first, *rest = shape
+    each = prod(rest)
+    rows = max(1, MOST_AT_ONCE // each)
+    for begin in range(0, first, rows):
+        here = slice(begin, min(first, begin + rows))
+        yield from ((here, *others) for others in (parts(rest) if each > MOST_AT_ONCE else [_whole(rest)]))
+
+
+def _whole(shape: Sequence[int]) -> At:
+    return tuple(slice(0, size) for size in shape)
+
+
+class Largest:
+    """The largest of values of 0 and more that come in parts: of all, and of each slice along some dims.
+
+    Args:
+        shape: Of the tensor that they are of.
+        fixed: Its dims along which it may have columns; the first, which counts rows, is none of them.
+    """
+
+    def __init__(self, shape: Sequence[int], fixed: Collection[int]) -> None:
+        dims = [dim for dim in fixed if 0 < dim < len(shape) and shape[dim] > 1]
+        self._along = {dim: torch.zeros(shape[dim], dtype=torch.float64) for dim in dims}
+        self._whole = torch.zeros(1, dtype=torch.float64)
+
+    @property
+    def dims(self) -> Collection[int]:
+        """Those along which it knows each slice."""
+        return self._along.keys()
+
+    def add(self, values: torch.Tensor, at: At) -> None:
+        """Look at a part."""
+        for dim, known in self._along.items():
+            others = [other for other in range(values.dim()) if other != dim]
+            known[at[dim]] = torch.maximum(known[at[dim]], values.amax(others))
+        self._whole = torch.maximum(self._whole, values.amax())
+
+    def along(self, dim: int | None) -> torch.Tensor:
+        """That of each slice along a dim; of all, shape (1,), where it is ``None``."""
+        return self._whole if dim is None else self._along[dim]
+
+
+def largest_of(shape: Sequence[int], fixed: Collection[int], values: Callable[[At], torch.Tensor]) -> Largest:
+    """The largest of values that are computed part by part; ``shape`` and ``fixed`` as for ``Largest``."""
+    found = Largest(shape, fixed)
+    for at in parts(shape):
+        found.add(values(at), at)
+    return found
 
 
 @dataclass(frozen=True)
@@ -35,10 +97,6 @@ class Columns:
     dim: int | None
     sizes: torch.Tensor
 
-    def largest(self, values: torch.Tensor) -> torch.Tensor:
-        """The largest value of each column, of a tensor of the output's shape without negative values."""
-        return values.amax().reshape(1) if self.dim is None else _along(values, self.dim)
-
     def allowed(self, tolerance: Tolerance) -> torch.Tensor:
         """How far each may be off, shape (columns,)."""
         return tolerance.absolute + tolerance.relative * self.sizes
@@ -50,21 +108,20 @@ class Columns:
         return f"[{', '.join(str(index) if dim == self.dim else ':' for dim in range(rank))}]"
 
 
-def columns_of(magnitudes: torch.Tensor, fixed: Collection[int]) -> Columns:
+def columns_of(magnitudes: Largest) -> Columns:
     """The columns of an output along the dim whose slices differ most in magnitude.
 
     Args:
-        magnitudes: Of its elements, at least one, 0 where they are not finite.
-        fixed: Its dims that have the same size in every call; the first, which counts rows, is none of them.
+        magnitudes: Of its elements, at least one, 0 where they are not finite, and along dims that have the same size
+            in every call.
     """
-    whole = magnitudes.amax().reshape(1)
+    whole = magnitudes.along(None)
     best, apart = Columns(None, whole), APART
-    for dim in fixed:
-        if 0 < dim < magnitudes.dim() and magnitudes.shape[dim] > 1:
-            sizes = _along(magnitudes, dim).clamp(min=float(whole) * LEAST_SHARE)
-            spread = float(sizes.max() / sizes.min()) if float(whole) else 1.0
-            if spread >= apart:
-                best, apart = Columns(dim, sizes), spread
+    for dim in magnitudes.dims:
+        sizes = magnitudes.along(dim).clamp(min=float(whole) * LEAST_SHARE)
+        spread = float(sizes.max() / sizes.min()) if float(whole) else 1.0
+        if spread >= apart:
+            best, apart = Columns(dim, sizes), spread
     return best
 
 
@@ -77,7 +134,3 @@ def fixed_dims(exported: ExportedProgram) -> list[tuple[int, ...]]:
         shape = value.shape if isinstance(value, torch.Tensor) else ()
         found.append(tuple(dim for dim, size in enumerate(shape) if dim and isinstance(size, int)))
     return found
-
-
-def _along(values: torch.Tensor, dim: int) -> torch.Tensor:
-    return values.amax([other for other in range(values.dim()) if other != dim])

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from trtdiag.options import Precision
-from trtdiag.verification.columns import columns_of
+from trtdiag.verification.columns import Largest, columns_of, parts
 from trtdiag.verification.facts import OutputError, Tolerance
 from trtdiag.wording import dtype_text
 
@@ -65,28 +65,44 @@ def _numbers(
     tolerance: Tolerance,
     fixed: Collection[int],
 ) -> OutputError:
-    wide = torch.complex128 if expected.is_complex() else torch.float64
-    left, right = expected.to(wide), actual.to(wide)
-    strange = ~torch.isfinite(left) | ~torch.isfinite(right)
-    # Infinities of one sign and NaNs in one place agree.
-    agree = (left == right) | (torch.isnan(left) & torch.isnan(right))
-    wrong = int((strange & ~agree).sum())
-    difference = torch.where(strange, torch.zeros_like(left), left - right).abs()
-    magnitudes = torch.where(strange, torch.zeros_like(left), left).abs()
-    size, largest = float(magnitudes.max()), float(difference.max())
+    shape = tuple(expected.shape)
+    wrong, sizes, off = 0, Largest(shape, fixed), Largest(shape, fixed)
+    for at in parts(shape):
+        alone, magnitudes, difference = _part(expected[at], actual[at])
+        wrong += alone
+        sizes.add(magnitudes, at)
+        off.add(difference, at)
+    size, largest = float(sizes.along(None)), float(off.along(None))
     exact = not (expected.dtype.is_floating_point or expected.is_complex())
     allowed, column = 0.0 if exact else tolerance.absolute + tolerance.relative * size, ""
     if not exact:
-        columns = columns_of(magnitudes, fixed)
-        off, most = columns.largest(difference), columns.allowed(tolerance)
-        if columns.dim is not None and bool((off > most).any()):
-            worst = int((off / most).argmax())
-            largest, allowed, size = float(off[worst]), float(most[worst]), float(columns.sizes[worst])
-            column = columns.name(worst, left.dim())
+        columns = columns_of(sizes)
+        far, most = off.along(columns.dim), columns.allowed(tolerance)
+        if columns.dim is not None and bool((far > most).any()):
+            worst = int((far / most).argmax())
+            largest, allowed, size = float(far[worst]), float(most[worst]), float(columns.sizes[worst])
+            column = columns.name(worst, expected.dim())
     why = f"{wrong} elements are not finite on one side only" if wrong else ""
     relative = largest / size if size else float(largest > 0)
     passed = largest <= allowed and not wrong
-    return OutputError(name, dtype, tuple(expected.shape), largest, relative, allowed, passed, why, column=column)
+    return OutputError(name, dtype, shape, largest, relative, allowed, passed, why, column=column)
+
+
+def _part(expected: torch.Tensor, actual: torch.Tensor) -> tuple[int, torch.Tensor, torch.Tensor]:
+    """Of a part, how many elements are not finite on one side only, the magnitudes, and how far it is off.
+
+    Both are 0 where an element is not finite on some side.
+    """
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    left, right = expected.to(wide), actual.to(wide)
+    magnitudes, difference = left.abs(), (left - right).abs()
+    if bool(torch.isfinite(difference.amax())):  # it is not where any element is not: most parts end here
+        return 0, magnitudes, difference
+    strange = ~torch.isfinite(left) | ~torch.isfinite(right)
+    # Infinities of one sign and NaNs in one place agree.
+    agree = (left == right) | (torch.isnan(left) & torch.isnan(right))
+    magnitudes, difference = (each.masked_fill(strange, 0.0) for each in (magnitudes, difference))
+    return int((strange & ~agree).sum()), magnitudes, difference
 
 
 def near(one: torch.Tensor, other: torch.Tensor, all_of: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:

@@ -15,7 +15,7 @@ import torch
 
 from trtdiag.frontend.sized_inputs import SEED
 from trtdiag.options import Precision
-from trtdiag.verification.columns import columns_of
+from trtdiag.verification.columns import Largest, columns_of, largest_of
 from trtdiag.verification.facts import OutputError, PointResult, Tolerance
 
 FACTOR = 4.0
@@ -128,8 +128,8 @@ class Movement:
         self._exact = {index: here[index].clone() for index in off if _exact(expected[index])}
         self._unknown = {index: found != self._expected[index] for index, found in self._exact.items()}
         dims = fixed if len(fixed) == len(outputs) else [()] * len(outputs)
-        self._columns = {index: columns_of(_sizes(self._expected[index]), dims[index]) for index in off}
-        self._off = {index: self._columns[index].largest(_apart(self._expected[index], here[index])) for index in off}
+        self._columns = {index: columns_of(_sizes(self._expected[index], dims[index])) for index in off}
+        self._off = {index: self._apart(index, here[index]) for index in off}
         self._moved = {index: torch.zeros_like(self._off[index]) for index in off}
 
     @property
@@ -144,10 +144,15 @@ class Movement:
             if here.shape != expected.shape:
                 del self._expected[index], self._moved[index]  # how far it moves has no number then
                 continue
-            moved = self._columns[index].largest(_apart(expected, here))
-            self._moved[index] = torch.maximum(self._moved[index], moved)
+            self._moved[index] = torch.maximum(self._moved[index], self._apart(index, here))
             if index in self._exact:
                 self._unknown[index] &= here != self._exact[index]
+
+    def _apart(self, index: int, other: torch.Tensor) -> torch.Tensor:
+        """How far an output of another run is off, the largest difference of each column."""
+        expected, dim = self._expected[index], self._columns[index].dim
+        fixed = () if dim is None else (dim,)
+        return largest_of(expected.shape, fixed, lambda at: _apart(expected[at], other[at])).along(dim)
 
     def judged(self) -> tuple[OutputError, ...]:
         """The outputs, of which those pass now that are off by no more than the original's movement explains.
@@ -216,6 +221,6 @@ def _apart(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(difference), difference, 0.0)
 
 
-def _sizes(x: torch.Tensor) -> torch.Tensor:
-    """The magnitudes of its elements, 0 where they are not finite."""
-    return _apart(x, torch.zeros_like(x))
+def _sizes(x: torch.Tensor, fixed: Collection[int]) -> Largest:
+    """The largest magnitudes of its elements, 0 for those that are not finite."""
+    return largest_of(x.shape, fixed, lambda at: _apart(x[at], torch.zeros_like(x[at])))

@@ -83,15 +83,22 @@ class Convolution(_Windowed):
         return window_count(size, padding=padding, extent=extent, stride=stride)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """On the padded input, since PyTorch pads both ends alike; it refuses what no window fits into."""
+        """On a padded copy where its ends are padded apart, since PyTorch pads both alike, which takes no copy.
+
+        PyTorch refuses what no window fits into.
+        """
         convolve = F.conv2d if len(self.stride) == 2 else F.conv3d
-        x = padded(inputs[0], self.pre_padding, self.post_padding)
-        windows = zip(x.shape[2:], inputs[1].shape[2:], self.dilation, self.stride, strict=True)
-        counts = [(size - dilation * (taps - 1) - 1) // stride + 1 for size, taps, dilation, stride in windows]
+        alike = self.pre_padding == self.post_padding
+        x = inputs[0] if alike else padded(inputs[0], self.pre_padding, self.post_padding)
+        padding = self.pre_padding if alike else (0,) * len(self.stride)
+        windows = zip(x.shape[2:], padding, inputs[1].shape[2:], self.dilation, self.stride, strict=True)
+        counts = [
+            (size + 2 * pad - dilation * (taps - 1) - 1) // stride + 1 for size, pad, taps, dilation, stride in windows
+        ]
         if 0 in counts:
             return (x.new_empty(x.shape[0], inputs[1].shape[0], *counts),)
         bias = inputs[2] if len(inputs) == 3 else None
-        return (convolve(x, inputs[1], bias, self.stride, 0, self.dilation, self.groups),)
+        return (convolve(x, inputs[1], bias, self.stride, padding, self.dilation, self.groups),)
 
 
 @dataclass(frozen=True)
