@@ -9,12 +9,15 @@ import pytest
 import torch
 
 from tests.whole_float32 import in_whole_float32
+from trtdiag.verification import limits
 
 # Several test runs share a small machine: one thread each keeps them from slowing each other down.
 torch.set_num_threads(1)
 # pytest 9 listens to loggers that do not propagate, and torch writes its traces as soon as somebody listens to this
 # one: the text of every graph and the stack of every symbol.
 logging.getLogger("torch.__trace").propagate = True
+# Programs are compared at all sets of sizes, however busy the machine is.
+limits.LEAST_TOTAL_S = 3600.0
 
 
 @pytest.fixture(autouse=True)

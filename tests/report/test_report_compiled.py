@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from html import unescape
 from io import StringIO
+from itertools import count
 
 import jsonschema
 import pytest
@@ -24,12 +27,14 @@ from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.convert import registry
 from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline import compare
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.compile_text import engines_text, verification_text
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.limits import VerifyLimits
+from trtdiag.verification.run import Comparison
 
 NAN = float("nan")
 
@@ -160,6 +165,32 @@ def test_points_that_were_not_run_stay_open_with_the_reason() -> None:
     assert any("more than 4,000" in text for text in partly.analysis.not_checked)
 
 
+def test_points_that_there_was_no_time_for_are_named_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count(0, 7)  # each look at the clock is 7 s after the last
+    monkeypatch.setattr(compare, "Comparison", partial(Comparison, clock=lambda: float(next(ticks))))
+    report = compiled(limits=VerifyLimits(seconds=1e9, total_s=100))
+    found = facts_of(report).verification
+    ran, late = [result for result in found.results if result.outputs], len(found.left_out)
+    assert late >= 2
+    assert len(ran) >= 2
+    of = f"verified at {len(ran)} of {len(found.results)} sets of sizes"
+    sizes = ", ".join(sorted(f"{report.analysis.program.names[s]}={n}" for s, n in found.left_out[0].sizes.items()))
+    named = f"{late} sets of sizes, the largest {sizes}, for the limit of 100 s for all; --verify-limit 0 compares all"
+    assert report.verdict.startswith(f"Compiled into 1 engine and {of};")
+    assert f"numerics at {named}" in report.analysis.not_checked
+    page = words(report.to_html())
+    assert f"Not compared: {named}" in words(section(report))
+    assert of in page
+    assert f"not checked: numerics at {named}" in words(report._repr_html_())
+    told = validated(report.to_json())["compiled"]["verification"]
+    assert (told["outcome"], told["limit_s"], told["left_out"]) == ("agrees", 100.0, late)
+    assert sum("--verify-limit 0" in (point["skipped"] or "") for point in told["points"]) == late
+    told_text = printed(found, names=report.analysis.program.names)
+    assert f"not compared: {named}" in told_text
+    assert told_text.count("not compared") == 1  # not once more as points that were skipped
+    assert f"at {len(ran)} of {len(found.results)} sets of sizes" in told_text
+
+
 def test_a_program_that_stays_with_pytorch_says_so() -> None:
     kept = PartitionOptions(keep_in_torch=("aten",))
     report = compiled(partition=kept)
@@ -243,9 +274,9 @@ def with_unstable(*, differs: bool) -> Verification:
     return Verification(tuple(results), tolerance, None, ("at 1 set of sizes",))
 
 
-def printed(found: Verification, width: int = 200) -> str:
+def printed(found: Verification, width: int = 200, names: Mapping[str, str] | None = None) -> str:
     console = Console(width=width, record=True, file=StringIO())
-    console.print(verification_text(found, {"s0": "batch"}), crop=False)
+    console.print(verification_text(found, names or {"s0": "batch"}), crop=False)
     return console.export_text()
 
 

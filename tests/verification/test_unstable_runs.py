@@ -51,8 +51,13 @@ def test_a_point_that_differs_costs_as_many_as_it_takes(monkeypatch: pytest.Monk
     assert verified(program, model.otherwise).passed
     assert 2 <= len(runs) <= 9
     runs.clear()
-    assert not verified(program, lambda x: model.otherwise(x) * 1.01).passed
+    assert not verified(program, lambda x: model.otherwise(x) * 1.005).passed
     assert len(runs) == 9
+    runs.clear()
+    found = verified(program, lambda x: model.otherwise(x) * 1.02)  # no movement lets off as much
+    _, output = only(found)
+    assert (found.passed, len(runs)) == (False, 2)
+    assert output.moved is not None
 
 
 class Embedded(torch.nn.Module):

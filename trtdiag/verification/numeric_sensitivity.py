@@ -137,6 +137,18 @@ class Movement:
         """Whether what was seen so far lets every output pass, so that no further run is needed."""
         return all(output.passed for output in self.judged())
 
+    @property
+    def settled(self) -> bool:
+        """Whether no further run changes the verdict: all pass, or one is off by more than any movement lets off."""
+        return self.explains or any(map(self._beyond, self._off))
+
+    def _beyond(self, index: int) -> bool:
+        if index not in self._expected:  # it has another shape then
+            return True
+        columns = self._columns[index]
+        most = torch.maximum(columns.allowed(self._tolerance), most_relative(self._tolerance) * columns.sizes)
+        return index not in self._exact and not bool((self._off[index] <= most).all())
+
     def add(self, result: Sequence[Any]) -> None:
         """The original's flat outputs for nudged inputs."""
         for index, expected in list(self._expected.items()):

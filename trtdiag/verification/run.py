@@ -264,8 +264,8 @@ class Comparison:
         movement = Movement(result.outputs, leaves_of(expected), leaves_of(actual), self._tolerance, self._fixed)
         began, runs = self.clock(), 0
         for inputs in nudged(flat, self.precision):
-            # Fewer runs find less movement, which lets off less.
-            if movement.explains or self.clock() - began > self.limits.seconds:
+            # Fewer runs find less movement, which lets off less.  The first is told, whatever it settles.
+            if (movement.settled if runs else movement.explains) or self.clock() - began > self.limits.seconds:
                 break
             sides.restore()
             try:
