@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import io
 from copy import deepcopy
+from dataclasses import replace
 from functools import cache
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,13 +29,16 @@ from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.pipeline import accuracy_repair
+from trtdiag.pipeline import accuracy_repair, compare
 from trtdiag.pipeline.accuracy_repair import alike
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.symbolic import Range, symbol
 from trtdiag.verification.engine_search import showing
+from trtdiag.verification.facts import Point
+from trtdiag.verification.limits import VerifyLimits
+from trtdiag.verification.run import Comparison
 
 LENGTH, TURN = 23, 11
 
@@ -115,6 +121,23 @@ def test_a_fusion_that_is_wrong_in_every_block_is_ended_in_all(monkeypatch: pyte
     assert made.built[-1] is network
     told = {stage.name for stage in found.stages}
     assert "mend" in told
+
+
+def test_other_engines_are_compared_at_least_where_the_wrong_ones_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock stands still in the first comparison; in the next there is no time for more than one point."""
+    asked: list[list[Point]] = []
+    ticks = count(step=1_000_000)
+
+    def comparison(*args: Any, again: list[Point], limits: VerifyLimits, **given: Any) -> Comparison:
+        asked.append(again)
+        clock = (lambda: float(next(ticks))) if again else (lambda: 0.0)
+        limits = replace(limits, seconds=1e12)
+        return Comparison(*args, again=again, limits=limits, clock=clock, **given)
+
+    monkeypatch.setattr(compare, "Comparison", comparison)
+    made = _compiled(monkeypatch, _fused, _exported(Blocks, 6))[0].verified
+    assert [len(points) for points in asked] == [0, len(made.results)]
+    assert (made.passed, made.left_out) == (True, ())
 
 
 def test_a_mended_program_is_saved_loaded_and_exported_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

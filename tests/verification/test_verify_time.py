@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from math import prod
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from trtdiag.pipeline.verify import verify
 from trtdiag.report.compile_words import outcome_line, points_text
 from trtdiag.symbolic import Range
 from trtdiag.verification import limits as limits_module
-from trtdiag.verification.facts import Verification
+from trtdiag.verification.facts import Point, Verification
 from trtdiag.verification.limits import TimeBudget, VerifyLimits, left_out_words, usual_total_s
 from trtdiag.verification.points import points, running_order
 from trtdiag.verification.run import Comparison
@@ -66,12 +67,13 @@ def images() -> Program:
     return program_of(2, 7, 5, b=(1, 11), h=(3, 31), w=(2, 37))
 
 
+def elements(sizes: Mapping[str, int]) -> int:
+    return prod(sizes.values())
+
+
 def compared(
     program: Program, made: Timed, total_s: float | None, told: Callable[[str], None] | None = None
 ) -> Verification:
-    def elements(sizes: Mapping[str, int]) -> int:
-        return int(torch.Size(sizes.values()).numel())
-
     limits = VerifyLimits(total_s=total_s)
     return Comparison(program, made, (), limits=limits, elements=elements, progress=told, clock=made.clock).run()
 
@@ -150,6 +152,17 @@ def test_a_slow_first_call_does_not_leave_out_what_fits(batches: Program) -> Non
 
     found = compared(batches, Prepares(0.01), 30)
     assert found.left_out == ()
+
+
+def test_what_was_compared_before_is_compared_again(batches: Program) -> None:
+    """Other engines in the place of wrong ones are not called right for want of time."""
+    (symbol,) = batches.ranges
+    again = [Point("max", {symbol: 41}), Point("towards max", {symbol: 17})]
+    made = Timed(1000.0)
+    limits = VerifyLimits(seconds=1e9, total_s=30)
+    found = Comparison(batches, made, (), limits=limits, elements=elements, again=again, clock=made.clock).run()
+    assert {size for (size,) in made.ran} == {3, 1, 17, 41}
+    assert {result.point.sizes[symbol] for result in found.results if not result.skipped} == {3, 1, 17, 41}
 
 
 def test_nearer_points_take_the_place_of_those_that_do_not_fit() -> None:

@@ -6,7 +6,7 @@ analyze.py          source -> Program -> facts -> findings             gives an 
 compile.py          Analysis -> EnginePlan -> networks -> program      gives a State (state.py)
   build.py          networks -> engines -> the program that calls them
   build_fallback.py     TensorRT refuses an engine: another one
-  compare.py        the program beside the original, at every corner
+  compare.py        the program beside the original, at the corners
   accuracy_repair.py    an engine is wrong: another one
   compile_errors.py why a program is not compiled
 verify.py           a compiled program and its original                gives a State

@@ -36,17 +36,18 @@ def compared(
     *,
     made_s: float = 0.0,
 ) -> Verification:
-    """Compare a compiled program with the one that was diagnosed, at every corner of its ranges.
+    """Compare a compiled program with the one that was diagnosed, at the corners of its ranges.
 
     Args:
-        state: It has a compiled program; without a plan the op at which a difference begins is not looked for.
+        state: It has a compiled program; without a plan the op at which a difference begins is not looked for.  Where
+            other engines of it were compared before, it is compared at least where they were.
         options: What it was compiled with.
         limits: What it may cost; the time of ``options`` for all points where not given.
         cannot_run: Why its engines cannot run here: the reference functions run their networks in their place then.
         progress: Called before each set of sizes.
         made_s: What the export and the build took, in seconds: as long it takes at most where nothing else is asked.
     """
-    facts, plan = state.analysis, state.planned
+    facts, plan, before = state.analysis, state.planned, state.verification
     run = by_reference(state) if cannot_run else state.compiled
     engines = EngineRuns(state.engine_nodes(run)[0], options)
 
@@ -77,6 +78,7 @@ def compared(
             limits=limits,
             elements=elements_of(volumes) if volumes else None,
             progress=progress,
+            again=[] if before is None else [result.point for result in before.results if not result.skipped],
             **questions,
         ).run()
     if borrowing.runners:
