@@ -89,6 +89,7 @@ OF_ALL = {
     "portable": True,
     "force": True,
     "verify": False,
+    "verify_limit_s": 60.0,
     "engine_cache": "cache",
     "build_jobs": 3,
     "profile_layers": True,

@@ -268,7 +268,7 @@ def _not_checked(facts: Analysis, ran: RuleRun) -> Iterator[str]:
     for unused in entry_warnings(facts):
         yield f"{unused.option} {unused.value}: {unused.why}"
     for why, ids in grouped((_not_run_words(item.reason), item.rule) for item in ran.not_run).items():
-        yield f"{'rule' if len(ids) == 1 else f'{len(ids)} rules'} {listed(ids)}: {why}"
+        yield f"{f'rule {ids[0]}' if len(ids) == 1 else f'{len(ids)} rules ({listed(ids)})'}: {why}"
     if facts.checked is not None and facts.checked.unchecked:
         for why, nodes in grouped((why, node) for node, why in facts.checked.unchecked.items()).items():
             more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
