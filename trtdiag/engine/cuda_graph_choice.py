@@ -42,12 +42,21 @@ _USUAL = RtxChoice()
 
 
 class choosing_graphs:  # noqa: N801  # used as a statement; a generator would take three times as long
-    """Lets engines that run in this block, one call of a program, know the choice."""
+    """Lets engines that run in this block, one call of a program, know the choice.
 
-    __slots__ = ("_token", "choice", "rtx")
+    Args:
+        choice: How its runs are recorded.
+        rtx: How TensorRT-RTX runs its engines.
+        held: Is given what a graph that is recorded in this block needs for as long as it is there; where there is no
+            such list, engines keep that themselves, for as long as they are loaded.
+    """
 
-    def __init__(self, choice: GraphChoice | None, rtx: RtxChoice = _USUAL) -> None:
-        self.choice, self.rtx = choice, rtx
+    __slots__ = ("_token", "choice", "held", "rtx")
+
+    def __init__(
+        self, choice: GraphChoice | None, rtx: RtxChoice = _USUAL, held: list[tuple[object, object]] | None = None
+    ) -> None:
+        self.choice, self.rtx, self.held = choice, rtx, held
 
     def __enter__(self) -> None:
         self._token: Token[choosing_graphs | None] = _CALL.set(self)
@@ -71,6 +80,6 @@ def chosen_rtx() -> RtxChoice:
     return _USUAL if call is None else call.rtx
 
 
-def running_call() -> object | None:
+def running_call() -> choosing_graphs | None:
     """What stands for the call of a program that is running; ``None`` where engines run without a program."""
     return _CALL.get()

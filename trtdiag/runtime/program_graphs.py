@@ -32,12 +32,14 @@ class ProgramGraph:
         outputs: Where it writes; numbers are as they were.
         given: The results that are inputs, by index: which input.
         replay: Runs it.
+        held: What engines keep for it: contexts, and their scratch memory.
     """
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     given: dict[int, int]
     replay: Replay
+    held: Sequence[object] = ()
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """The results, in new memory."""
@@ -130,7 +132,8 @@ class ProgramGraphs:
             made[:] = self._run(*own)
 
         # Engines take part in what is recorded around them, with what they have ready of the run before.
-        with choosing_graphs(None, self._rtx):
+        held: list[tuple[object, object]] = []
+        with choosing_graphs(None, self._rtx, held):
             results = list(self._run(*leaves))
             given = _given(results, leaves)
             self.refused = _shared(results, leaves, self._own, given)
@@ -144,7 +147,7 @@ class ProgramGraphs:
                 except (RuntimeError, TrtdiagError) as error:
                     self.refused = f"it cannot be recorded whole ({str(error).partition(chr(10))[0]})"
                     return results
-        kept.keep(seen, ProgramGraph(own, tuple(made), given, replay))
+        kept.keep(seen, ProgramGraph(own, tuple(made), given, replay, held))
         return results
 
     def _warn(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+import weakref
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from host_engine import HostGpu, RowSums
 
 from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt import cuda_graphs, prepared_run
+from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.cuda_graphs import MOST_DIRECT
 from trtdiag.engine.tensorrt.prepared_run import PreparedRun
 from trtdiag.engine.tensorrt.runner import EngineRunner
@@ -277,3 +279,25 @@ def test_one_context_waits_for_the_stream_before() -> None:
         gpu.streams = [stream] * 3
         run(_rows(3))
     assert gpu.followed == [0, 1], "once for each change of stream"
+
+
+def test_what_a_programs_own_recording_needs_goes_with_it() -> None:
+    gpu = HostGpu()
+    engine = RowSums("8.6")
+    runner = engine.runner(gpu)
+    x = _rows(3)
+    alive: list[weakref.ref[EngineContext]] = []
+    for _ in range(3):
+        held: list[tuple[object, object]] = []
+        _run(runner, x)
+        gpu.is_recording = True
+        with choosing_graphs(None, held=held):
+            runner([x])
+            runner([x])  # the same engine twice in a program
+        gpu.is_recording = False
+        ((_, context),) = held
+        assert isinstance(context, EngineContext)
+        alive.append(weakref.ref(context))
+        _run(runner, x)
+        del held, context
+    assert [found() for found in alive] == [None] * 3

@@ -44,7 +44,7 @@ class Contexts:
 
     def __init__(self) -> None:
         self._places = _Places()
-        self._given_away: list[tuple[object | None, EngineContext]] = []
+        self._given_away: list[tuple[object, object]] = []
 
     def place(self, stream: int, variant: Hashable = None) -> Place:
         """What this thread keeps for a stream; of too many streams the one not used for longest is forgotten."""
@@ -66,14 +66,16 @@ class Contexts:
             UserError: ``recorded-before-run`` where there is none.
         """
         call = running_call()
-        for earlier, given in reversed(self._given_away):
-            if call is not None and earlier is call and given.key == key:
+        held = None if call is None else call.held
+        owner, kept = (call, self._given_away) if held is None else (self, held)
+        for earlier, given in reversed(kept):
+            if call is not None and earlier is owner and isinstance(given, EngineContext) and given.key == key:
                 return given
         for place in self._places.by_stream.values():
             if place.context is not None and place.context.key == key:
                 given, place.context = place.context, None
                 given.given_away = True
-                self._given_away.append((call, given))
+                kept.append((owner, given))
                 return given
         raise UserError(
             "a CUDA graph is being recorded, and an engine is not ready for it",
