@@ -15,7 +15,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import given_to, operator_of, short_name, value_arguments
 from trtdiag.graph.values import leaves
 
-_FIX = "pass truncate_double=True to compute it in float32, or call .float() on it in the model"
+_FIX = "pass truncate_double=True (--truncate-double) to compute it in float32, or call .float() on it in the model"
 _CREATING = frozenset({"full", "scalar_tensor", "zeros", "ones", "lift_fresh_copy"})
 FLOAT32_MAX = torch.finfo(torch.float32).max
 _TOO_LARGE = Planned(

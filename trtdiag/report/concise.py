@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.similar_findings import similar_findings
-from trtdiag.report.source_context import place
+from trtdiag.report.source_context import place, short_paths
 from trtdiag.report.verdict import cause_trees, first_frame, severity_word
 from trtdiag.wording import listed, one_line
 
@@ -24,5 +24,5 @@ def concise_lines(analysis: Analysis) -> Iterator[str]:
         times = f" x{len(found.trees):,}" if len(found.trees) > 1 else ""
         also = f"; also {listed(found.others)}" if found.others else ""
         fix = f"; fix: {finding.fix.title}" if finding.fix is not None else ""
-        told = one_line(f"{finding.message}{also}{fix}", _LONGEST_CHARS)
+        told = one_line(f"{short_paths(finding.message)}{also}{fix}", _LONGEST_CHARS)
         yield f"{where}: {severity_word(finding.severity)} {finding.rule}{times}: {told}"

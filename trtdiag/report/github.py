@@ -15,6 +15,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.errors import UserError
 from trtdiag.graph.source import Frame
 from trtdiag.report.similar_findings import similar_findings
+from trtdiag.report.source_context import short_paths
 from trtdiag.report.verdict import cause_trees, first_frame
 from trtdiag.wording import listed, visible
 
@@ -44,7 +45,7 @@ def annotation_lines(analysis: Analysis) -> Iterator[str]:
         inside = None if frame is None else _below(frame, root)
         where = "" if frame is None or inside is None else f"file={_property(inside)},line={frame.line},"
         times = f" x{len(found.trees):,}" if len(found.trees) > 1 else ""
-        lines = [finding.message]
+        lines = [short_paths(finding.message)]
         lines += [f"also: {listed(found.others)}"] if found.others else []
         lines += [f"at {frame}"] if frame is not None and inside is None else []
         lines += [f"fix: {finding.fix.title}"] if finding.fix is not None else []

@@ -9,6 +9,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.similar_findings import similar_findings
+from trtdiag.report.source_context import short_paths
 from trtdiag.report.templates import html_piece
 from trtdiag.report.verdict import (
     CauseTree,
@@ -34,7 +35,10 @@ def plain_text(analysis: Analysis, comparison: Body | None = None) -> str:
     lines = [f"<trtdiag report on {one_line(analysis.program.label)}>", result.text, *_changes(comparison)]
     lines += [text for text in (engines_line(analysis), result.caveat) if text]
     findings = in_order(analysis.findings)
-    lines += [f"  {f.id} {severity_word(f.severity)}: {one_line(f.message)}{_where(f)}" for f in findings[:_LISTED]]
+    lines += [
+        f"  {f.id} {severity_word(f.severity)}: {one_line(short_paths(f.message))}{_where(f)}"
+        for f in findings[:_LISTED]
+    ]
     if len(findings) > _LISTED:
         lines.append(f"  and {len(findings) - _LISTED:,} more")
     return "\n".join(lines)
@@ -68,7 +72,7 @@ def _rows(trees: Iterable[CauseTree]) -> Iterator[tuple[str, str, str, str, str,
             one_line(finding.rule) + (f" x{count:,}" if count > 1 else ""),
             finding.severity.value,
             severity_word(finding.severity),
-            one_line(finding.message) + others,
+            _message(finding) + others,
             _where(finding),
             "" if finding.fix is None else one_line(finding.fix.title),
         )
@@ -77,6 +81,10 @@ def _rows(trees: Iterable[CauseTree]) -> Iterator[tuple[str, str, str, str, str,
 
 def _changes(comparison: Body | None) -> list[str]:
     return [] if comparison is None else [f"{comparison_line(comparison)}, since {one_line(comparison['earlier'])}"]
+
+
+def _message(finding: Finding) -> str:
+    return one_line(short_paths(finding.message))
 
 
 def _where(finding: Finding) -> str:

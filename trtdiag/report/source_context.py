@@ -29,6 +29,7 @@ def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> Part | None
 
 
 _INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)")
+_TO_PACKAGES = re.compile(r"(?<![^\s(\"'])[/\\][^\s:\"']*[/\\](?:site|dist)-packages[/\\]")
 
 
 def shown_lines(file: str, recorded: Mapping[int, str], wanted: Iterable[int]) -> dict[int, str]:
@@ -46,6 +47,11 @@ def place(frame: Frame) -> str:
     installed = _INSTALLED.search(frame.file)
     file = installed[1] if installed else os.path.relpath(frame.file, folder) if below else frame.file
     return one_line(f"{file}:{frame.line}")
+
+
+def short_paths(text: str) -> str:
+    """A text with the paths in it as ``place`` writes them."""
+    return _TO_PACKAGES.sub("", text).replace(os.getcwd() + os.sep, "")
 
 
 def short_place(frame: Frame) -> str:

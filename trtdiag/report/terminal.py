@@ -20,7 +20,7 @@ from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line, together_line
 from trtdiag.report.page import Part
 from trtdiag.report.similar_findings import SimilarFindings, similar_findings
-from trtdiag.report.source_context import place
+from trtdiag.report.source_context import place, short_paths
 from trtdiag.report.terminal_layout import hanging, plain_table, unbroken
 from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import (
@@ -121,7 +121,7 @@ def _finding(found: SimilarFindings, analysis: Analysis, width: int) -> Iterator
     if line is not None:
         yield line
     if finding.fix is not None:
-        yield hanging(7, ("  fix: ", "green"), one_line(finding.fix.title, _LONGEST_MESSAGE_CHARS))
+        yield hanging(7, ("  fix: ", "green"), one_line(short_paths(finding.fix.title), _LONGEST_MESSAGE_CHARS))
         code = finding.fix.code.rstrip("\n")
         if code and count == 1 and code != merged_dynamic_shapes(analysis):
             yield unbroken(visible(code), 7)
@@ -135,7 +135,7 @@ def _label(finding: Finding, count: int) -> Text:
 
 
 def _message(finding: Finding) -> str:
-    return one_line(finding.message, _LONGEST_MESSAGE_CHARS)
+    return one_line(short_paths(finding.message), _LONGEST_MESSAGE_CHARS)
 
 
 def _caused(trees: Iterable[CauseTree], depth: int) -> Iterator[RenderableType]:

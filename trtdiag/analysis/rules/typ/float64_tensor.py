@@ -56,4 +56,5 @@ def _advice(origin: Origin) -> str:
         return "give the input as float32"
     if origin.root.role is Role.CONSTANT:
         return "store the constant as float32 (module.float(), or register the buffer with dtype=torch.float32)"
-    return "make this line float32 (dtype=torch.float32 or .float()), or compile with truncate_double=True"
+    option = "truncate_double=True (--truncate-double)"
+    return f"make this line float32 (dtype=torch.float32 or .float()), or compile with {option}"
