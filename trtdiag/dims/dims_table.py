@@ -26,6 +26,9 @@ def dim_rows(
     pinned_at = {pin.site: pin.value for pin in pins}
     admitted = {symbol: _admitted(symbol, solved, constraints) for symbol in solved.box}
     causes = [c for c in constraints if c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows)]
+    # What is compared with a number from data refuses no declared size: the program asks when it runs.
+    given = {symbol for dim in sites.dims for symbol in free_symbols(dim.expr)}
+    causes = [constraint for constraint in causes if given.issuperset(constraint.symbols)]
     breaking = {symbol for constraint in causes for symbol in constraint.symbols}
 
     def row(dim: InputDim) -> DimRow:
