@@ -77,6 +77,7 @@ class CompiledProgram:
         self.source = source
         self.build_s = build_s
         self._inputs = ProgramInputs(exported, original)
+        self._out_spec = exported.call_spec.out_spec  # made anew whenever it is asked for
         self._known: set[Described] = set()
         self._names = _names_by_place(exported)
         self._module: GraphModule | None = None
@@ -139,7 +140,7 @@ class CompiledProgram:
             UserError: ``given-outputs`` where one does not fit, and none is changed; else as a call.
             ShapeOutOfRangeError: As a call.
         """
-        places = flat_outputs(self.exported_program, outputs)
+        places = flat_outputs(self._out_spec, outputs)
         prepared = None if kwargs or torch.compiler.is_compiling() else self._prepared
         if prepared is None or not prepared.into(args, places):
             fill(places, self(*args, **kwargs))

@@ -6,23 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
 
 from trtdiag.errors import UserError
-from trtdiag.graph.pytree import flattened, leaves_of
+from trtdiag.graph.pytree import TreeSpec, flattened, leaves_of
 
 
-def flat_outputs(exported: ExportedProgram, outputs: Any) -> list[Any]:
+def flat_outputs(expected: TreeSpec | None, outputs: Any) -> list[Any]:
     """The tensors to write into, in the order of the program's results.
 
     Args:
-        exported: The program.
+        expected: How the program nests its results, where that is known.
         outputs: Nested as what it returns; ``None`` for a result that is no tensor.
 
     Raises:
         UserError: ``given-outputs`` where they are nested in another way, or one is no tensor.
     """
-    expected = exported.call_spec.out_spec
     if isinstance(outputs, torch.Tensor) and expected is not None and expected.is_leaf():
         return [outputs]
     found, spec = flattened(outputs)
