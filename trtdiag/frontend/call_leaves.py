@@ -18,7 +18,15 @@ def call_leaves(exported: ExportedProgram, args: tuple[Any, ...], kwargs: Mappin
     Raises:
         UserError: ``call-arguments`` where they are nested in another way than those of the export.
     """
-    spec = exported.call_spec.in_spec
+    return nested_leaves(exported.call_spec.in_spec, args, kwargs)
+
+
+def nested_leaves(spec: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The leaves of these arguments for a program that nests its own so (``call_spec.in_spec``).
+
+    Raises:
+        UserError: As ``call_leaves``.
+    """
     if spec is None:
         return pytree.tree_leaves((args, dict(kwargs)))
     try:

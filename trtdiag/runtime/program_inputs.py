@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.errors import ShapeOutOfRangeError, UserError
-from trtdiag.frontend.call_leaves import call_leaves
+from trtdiag.frontend.call_leaves import call_leaves, nested_leaves
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, InputTensor, Program
@@ -59,7 +59,7 @@ class ProgramInputs:
 
     def __init__(self, exported: ExportedProgram, program: Program | None = None) -> None:
         program = program or capture(exported)
-        self._exported = exported
+        self._spec = exported.call_spec.in_spec  # made anew whenever it is asked for
         self._inputs = program.inputs
         values = {node.name: node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")}
         given = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
@@ -80,7 +80,7 @@ class ProgramInputs:
         """
         if not kwargs and len(args) == self._plain and all(isinstance(arg, torch.Tensor) for arg in args):
             return args
-        return call_leaves(self._exported, args, kwargs)
+        return nested_leaves(self._spec, args, kwargs)
 
     def words(self) -> Iterator[str]:
         """Each tensor with its dtype and the sizes that it may have: ``x: float32[1..8, 3]``."""
