@@ -53,11 +53,10 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
     """
     sheets = (sheet for part, sheet in _STYLES_OF_PARTS.items() if view[part] is not None)
     style, start = _asset((*_STYLES, *sheets)), _asset(_START)
-    # Nothing but the script draws what this style is for: it is packed with it.
-    script = f"const SCRIPTED_STYLE = {json.dumps(_asset(_SCRIPTED_STYLE))};\n{_asset(_SCRIPTS)}"
+    program_hash, program = _program()
     # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
     policy = (
-        f"default-src 'none'; script-src '{_hash(start)}' '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src '{_hash(start)}' '{program_hash}'; style-src '{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     payload = "" if view["graph"] is None else view["graph"]["payload"]
@@ -68,7 +67,7 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         policy=policy,
         style=Markup(style),
         start=Markup(start),
-        program=packed(script),
+        program=program,
         payload=script_safe(payload) if is_small else packed(payload),
         is_small=is_small,
         # Together, for they say much the same; neither has line breaks.
@@ -85,6 +84,14 @@ def packed(text: str) -> Markup:
     """The text as base 85 of gzip, the same bytes for the same text; no ``<`` is among its digits."""
     digits = base64.b85encode(gzip.compress(text.encode("utf-8"), compresslevel=9, mtime=0)).decode("ascii")
     return Markup(digits.replace("<", ","))
+
+
+@lru_cache(maxsize=1)
+def _program() -> tuple[str, Markup]:
+    """The script of every page: its hash and itself, packed."""
+    # Nothing but the script draws what this style is for: it is packed with it.
+    script = f"const SCRIPTED_STYLE = {json.dumps(_asset(_SCRIPTED_STYLE))};\n{_asset(_SCRIPTS)}"
+    return _hash(script), packed(script)
 
 
 def _hash(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 from unicodedata import east_asian_width
 
@@ -129,6 +130,7 @@ def _short(text: str) -> str:
     return one_line(text, _LONGEST_LABEL)
 
 
+@lru_cache(maxsize=4096)  # boxes say much the same
 def _cells(text: str) -> int:
     """How many characters wide a text is: ideographs and the like are two."""
     return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)

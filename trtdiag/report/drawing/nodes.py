@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 
 from torch.fx import GraphModule, Node
@@ -88,11 +88,7 @@ def drawn_nodes(analysis: Analysis, graph_module: GraphModule) -> tuple[DrawnNod
         if at.kind in _TRANSPARENT:
             wiring.see_through(at.node)
     words = ShapeWords(analysis)
-    drawn = (_drawn(at, analysis.program.origins, user_inputs, words, wiring) for at in located)
-    return tuple(
-        replace(node, arguments=op_arguments(at.node, words)) if node.role is Role.OP else node
-        for at, node in zip(located, drawn, strict=True)
-    )
+    return tuple(_drawn(at, analysis.program.origins, user_inputs, words, wiring) for at in located)
 
 
 def _drawn(
@@ -108,7 +104,8 @@ def _drawn(
         role = _ROLES[at.kind]
         op = role.value if role is Role.OUTPUT else target_name(at.node.target)
         label = _op_words(op)
-    return DrawnNode(at.name, one_line(op), label, role, shape, ranges, origin, wiring.reads(at.node))
+    arguments = op_arguments(at.node, words) if role is Role.OP else ()
+    return DrawnNode(at.name, one_line(op), label, role, shape, ranges, origin, wiring.reads(at.node), arguments)
 
 
 def _op_words(op: str) -> str:

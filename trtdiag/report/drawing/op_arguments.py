@@ -31,10 +31,10 @@ def op_arguments(node: Node, words: ShapeWords) -> tuple[OpArgument, ...]:
     op = operator_of(node)
     if op is None:
         return ()
-    tensors = {argument.name for argument in value_arguments(op)}
     found = []
     for name, value in named_arguments(node, op).items():
-        text = "" if name in tensors and value is None else _text(value, words)
+        no_tensor = value is None and any(argument.name == name for argument in value_arguments(op))
+        text = "" if no_tensor else _text(value, words)
         if text:
             given = not _same(value, arguments_of(op)[name].default)
             found.append(OpArgument(name, one_line(text, _LONGEST_CHARS), given))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torch import Tensor
 from torch.fx import Node
 
 from trtdiag.analysis.result import Analysis
@@ -61,6 +62,8 @@ class ShapeWords:
 
     def number(self, node: Node) -> str:
         """The number that a node yields; empty where it yields anything else."""
+        if isinstance(node.meta.get("val"), Tensor):  # nearly all, and reading the sizes of one costs most here
+            return ""
         values = self._reader.read(node)
         return self._of_value(values[0]) if len(values) == 1 and isinstance(values[0], NumberValue) else ""
 
