@@ -106,7 +106,7 @@ class CompiledProgram:
         """
         if kwargs:
             args, kwargs = self._by_place(args, kwargs)
-        elif self._prepared is not None and not torch.compiler.is_compiling():
+        elif not torch.compiler.is_compiling() and self._prepared is not None:  # a trace must not see the latter
             # An engine has neither gradients nor autocast, and all else was checked for the same sizes.
             result = self._prepared(args)
             if result is not None:
