@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from functools import lru_cache
+from importlib.util import cache_from_source
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 
 from trtdiag.errors import InternalError
+from trtdiag.files.atomic_write import write_entry
 from trtdiag.wording import visible
 
 _HERE = Path(__file__).resolve().parent
@@ -32,6 +37,33 @@ def templates_path() -> Path:
     )
 
 
+class _Compiled(BytecodeCache):
+    """Keeps templates compiled as Python keeps modules: in ``__pycache__`` beside them, where it may write there.
+
+    To compile those of a page takes longer than to draw a small page.
+    """
+
+    def get_source_checksum(self, source: str) -> str:
+        """Of the source, and of this file, which says how it is compiled."""
+        return super().get_source_checksum(source + Path(__file__).read_text("utf-8"))
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Fill the bucket; it stays empty where nothing whole is kept, or what is kept is of another source."""
+        with suppress(Exception):  # whatever is wrong with what is kept, it is made anew
+            bucket.bytecode_from_string(Path(bucket.key).read_bytes())
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep it, unless Python is told to keep nothing."""
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):
+                Path(bucket.key).parent.mkdir(parents=True, exist_ok=True)
+                write_entry(Path(bucket.key), [bucket.bytecode_to_string()])
+
+    def get_cache_key(self, name: str, filename: str | None = None) -> str:
+        """Where it is kept."""
+        return cache_from_source(str(templates_path() / name))
+
+
 @lru_cache(maxsize=1)
 def html_templates() -> Environment:
     """The templates of pages and their pieces, which escape all that stands in them."""
@@ -41,6 +73,7 @@ def html_templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_Compiled(),
         # The last net: whatever a view forgot to make visible is made so here, before it is escaped.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
@@ -54,4 +87,4 @@ def html_piece(name: str, **parts: object) -> str:
 @lru_cache(maxsize=1)
 def plain_templates() -> Environment:
     """The same for texts that are no HTML, whose filters escape."""
-    return html_templates().overlay(autoescape=False, finalize=None)
+    return html_templates().overlay(autoescape=False, finalize=None, bytecode_cache=None)
