@@ -20,6 +20,7 @@ ORDER = (
     "grouping",
     "wording",
     "timed_steps",
+    "import_hook",
     "arguments",
     "options",
     "option_keywords",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.runtime.import_hook import after_import
+from trtdiag.import_hook import after_import
 
 TYPE_CHECKING = False  # typing takes longer than all of this file
 if TYPE_CHECKING:

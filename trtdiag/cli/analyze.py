@@ -22,7 +22,6 @@ from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds
 from trtdiag.errors import UserError
 from trtdiag.frontend.deferred_compiler import defer_compiler
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
-from trtdiag.runtime.import_hook import after_import
 
 if TYPE_CHECKING:
     from trtdiag.report.report import Report
@@ -104,7 +103,7 @@ def analyze(
             reference="wrong-options",
         )
     if file_alone(source, imports, unpickle=unpickle):
-        defer_compiler(after_import)
+        defer_compiler()
     with working(progress_bar(), imports, reports=files.to_stdout) as step:
         from trtdiag.pipeline.analyze import (
             analyze as run_analysis,  # torch takes seconds: --help should not wait for it

@@ -14,8 +14,8 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
+from trtdiag.import_hook import after_import
 from trtdiag.option_warnings import OptionWarning
-from trtdiag.runtime.import_hook import after_import
 from trtdiag.wording import one_line
 
 _LONGEST_CHARS = 200

@@ -15,11 +15,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
+
+from trtdiag.import_hook import ModuleFinder, after_import
 
 COMPILER = "torch._dynamo"
 _KNOWN = ("2.13",)
@@ -38,21 +41,24 @@ class _DeferredModule(ModuleType):
         return getattr(self, name) if found is None else found
 
 
-class _Deferred:
-    """Finds one module, and runs it when something of it is first used.
+class _Deferred(ModuleFinder):
+    """Runs a module when something of it is first used.
 
     Args:
         name: Of the module.
         apart: Its submodules that import nothing else of it at their beginning, so may come without it.
         answers: By name of an attribute: what is given in its place, without running the module.
+        absent: Its submodules that torch asks for only to see whether they were imported.
     """
 
-    def __init__(self, name: str, apart: Sequence[str] = (), answers: Mapping[str, Any] | None = None) -> None:
-        self._name = name
+    def __init__(
+        self, name: str, apart: Sequence[str] = (), answers: Mapping[str, Any] | None = None, absent: Sequence[str] = ()
+    ) -> None:
+        super().__init__(name)
         self._apart = {f"{name}.{each}" for each in apart}
+        self._absent = {f"{name}.{each}" for each in absent}
         self._answers = dict(answers or {})
         self._execute: Callable[[ModuleType], None] | None = None
-        self._searching = False
         self.ran = False
         """Whether it was run, or is being run."""
         self.then: list[Callable[[], None]] = []
@@ -62,20 +68,14 @@ class _Deferred:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find the module by the other finders; before a submodule that needs it, run it."""
-        del path, target
-        if fullname.startswith(f"{self._name}.") and fullname not in self._apart:
+        if fullname.startswith(f"{self.name}.") and fullname not in self._apart:
             self.run()
-        if fullname != self._name or self._searching or self.ran:
-            return None
-        self._searching = True
-        try:
-            spec = find_spec(fullname)
-        finally:
-            self._searching = False
-        if spec is not None and spec.loader is not None:
-            self._execute = spec.loader.exec_module
-            spec.loader.exec_module = self._defer  # type: ignore[method-assign]
-        return spec
+        return None if self.ran else super().find_spec(fullname, path, target)
+
+    def found(self, loader: Loader) -> None:
+        """Put off to run it."""
+        self._execute = loader.exec_module
+        loader.exec_module = self._defer  # type: ignore[method-assign]
 
     def _defer(self, module: ModuleType) -> None:
         module.__class__ = _DeferredModule
@@ -90,54 +90,74 @@ class _Deferred:
             if not self.ran and name in self._answers:
                 return self._answers[name]
             # Submodules become attributes when they are imported, and dunders are asked of modules that nobody uses.
-            if self.ran or name.startswith("__") or f"{self._name}.{name}" in self._apart:
-                raise AttributeError(f"module {self._name!r} has no attribute {name!r}")
+            if self.ran or name.startswith("__") or f"{self.name}.{name}" in self._apart | self._absent:
+                raise AttributeError(f"module {self.name!r} has no attribute {name!r}")
             self.run()
             return None
 
     def run(self) -> None:
         """Run the module if it was found, and was not run yet."""
         with _LOADING:
-            module = sys.modules.get(self._name)
+            module = sys.modules.get(self.name)
             if self.ran or module is None or self._execute is None:
                 return
             self.ran = True
             try:
                 self._execute(module)
             except BaseException:
-                sys.modules.pop(self._name, None)  # as any import does that fails
+                sys.modules.pop(self.name, None)  # as any import does that fails
                 raise
             module.__class__ = ModuleType
             for action in self.then:
                 action()
 
 
-def _disable(fn: Any = None, recursive: bool = True, **more: Any) -> Any:
-    """``torch._dynamo.disable`` of a function: while there is nothing to disable, the function itself is called."""
-    if not isinstance(fn, FunctionType) or more != {"wrapping": False}:
-        return _used(COMPILER).disable(fn, recursive, **more)
-    call = fn
+def _decorator(name: str) -> Callable[..., Any]:
+    """A decorator of ``torch._dynamo`` that says how to compile a function: until then, the function itself."""
 
-    def undisabled(*args: Any, **kwargs: Any) -> Any:
-        nonlocal call
-        if call is fn and _DEFERRED[COMPILER].ran:
-            call = _used(COMPILER).disable(fn, recursive, wrapping=False)
-        return call(*args, **kwargs)
+    def decorated(fn: Any = None, *args: Any, **more: Any) -> Any:
+        if not isinstance(fn, FunctionType):
+            return getattr(_used(COMPILER), name)(fn, *args, **more)
+        call = fn
 
-    return undisabled
+        def as_it_is(*given: Any, **named: Any) -> Any:
+            nonlocal call
+            if call is fn and _DEFERRED[COMPILER].ran:
+                call = getattr(_used(COMPILER), name)(fn, *args, **more)
+            return call(*given, **named)
+
+        return as_it_is
+
+    return decorated
 
 
-@contextmanager
-def _modules_as_inputs(example_inputs: Any) -> Iterator[None]:
-    """What torch does around programs with modules among their inputs, which few have."""
+def _module_types(args: Any) -> set[type]:
+    """The classes of modules among a program's inputs, which few have."""
     from torch.nn import Module
     from torch.utils._pytree import tree_leaves
 
-    if example_inputs is None or not any(isinstance(leaf, Module) for leaf in tree_leaves(example_inputs)):
+    return set() if args is None else {type(leaf) for leaf in tree_leaves(args) if isinstance(leaf, Module)}
+
+
+def _where_there_are(name: str) -> Callable[[set[type]], None]:
+    """What torch does with such classes, by the name of its function: nothing without any."""
+
+    def call(module_types: set[type]) -> None:
+        if module_types:
+            getattr(_used(_NON_STRICT), name)(module_types)
+
+    return call
+
+
+@contextmanager
+def _modules_as_inputs(args: Any) -> Iterator[None]:
+    """What torch does around programs with modules among their inputs."""
+    types = _module_types(args)
+    _ANSWERS[_ENTER](types)
+    try:
         yield
-        return
-    with getattr(_used(_NON_STRICT), _MODULES_AS_INPUTS)(example_inputs):
-        yield
+    finally:
+        _ANSWERS[_EXIT](types)
 
 
 def _validates() -> bool:
@@ -149,27 +169,41 @@ def _validates() -> bool:
 
 def _used(name: str) -> ModuleType:
     """The module itself."""
+    module = import_module(name)
     _DEFERRED[name].run()
-    return import_module(name)
+    return module
 
 
-_NON_STRICT, _MODULES_AS_INPUTS = "torch._export.non_strict_utils", "_enable_graph_inputs_of_type_nn_module"
+_NON_STRICT = "torch._export.non_strict_utils"
+_ENTER, _EXIT = (f"_{does}_enable_graph_inputs_of_type_nn_module" for does in ("enter", "exit"))
+_ANSWERS: dict[str, Callable[..., Any]] = {
+    "_get_graph_inputs_of_type_nn_module": _module_types,
+    _ENTER: _where_there_are(_ENTER),
+    _EXIT: _where_there_are(_EXIT),
+    "_enable_graph_inputs_of_type_nn_module": _modules_as_inputs,
+}
 _VALIDATOR = "torch.fx.experimental.validator"
+_DECORATORS = ("disable", "dont_skip_tracing")
 _ALONE = "config exc source utils metrics_context graph_utils bytecode_transformation bytecode_analysis"
+_DISTRIBUTED = "torch.distributed.tensor"
+_INDUCTOR = "torch._inductor"
+_TRACING = (
+    "config custom_graph_pass compiler_bisector runtime runtime.cache_dir_utils fx_passes fx_passes.dedupe_symint_uses"
+)
 _DEFERRED = {
-    COMPILER: _Deferred(COMPILER, _ALONE.split(), {"disable": _disable}),
-    _NON_STRICT: _Deferred(_NON_STRICT, answers={_MODULES_AS_INPUTS: _modules_as_inputs}),
+    COMPILER: _Deferred(COMPILER, _ALONE.split(), {name: _decorator(name) for name in _DECORATORS}),
+    _NON_STRICT: _Deferred(_NON_STRICT, answers=_ANSWERS),
     _VALIDATOR: _Deferred(_VALIDATOR, answers={"translation_validation_enabled": _validates}),
+    # Tracing asks for a setting, a switch and one pass of it; stacks, whether it has compiled anything.
+    _INDUCTOR: _Deferred(_INDUCTOR, _TRACING.split(), absent=["codecache"]),
+    # Sizes are asked whether they are of its tensors, of which there are none before it comes.
+    _DISTRIBUTED: _Deferred(_DISTRIBUTED, answers={"DTensor": type("DTensor", (), {})}),
     "torch.export.pt2_archive": _Deferred("torch.export.pt2_archive", ["constants"]),
 }
 
 
-def defer_compiler(after_import: Callable[[str, Callable[[], None]], None]) -> None:
-    """Let torch import its compiler when something of it is used, if that is known to go well with this torch.
-
-    Args:
-        after_import: Does something once a module has been imported.
-    """
+def defer_compiler() -> None:
+    """Let torch import its compiler when something of it is used, if that is known to go well with this torch."""
     if "torch" in sys.modules or _torch_version() not in _KNOWN:
         return
     sys.meta_path[:0] = _DEFERRED.values()  # finders have one method
@@ -179,8 +213,13 @@ def defer_compiler(after_import: Callable[[str, Callable[[], None]], None]) -> N
 
 
 def import_compiler() -> bool:
-    """Import it now, if that was put off and is still to come; else say ``False``."""
-    return when_compiler_comes(lambda: None) and bool(import_module(f"{COMPILER}.eval_frame"))
+    """Import it, and all else that was put off, if it is still to come; else say ``False``."""
+    if not when_compiler_comes(lambda: None):
+        return False
+    for each in _DEFERRED:
+        _used(each)
+    import_module(f"{COMPILER}.eval_frame")
+    return True
 
 
 def when_compiler_comes(action: Callable[[], None]) -> bool:

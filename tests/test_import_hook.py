@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trtdiag.runtime.import_hook import after_import
+from trtdiag.import_hook import after_import
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture

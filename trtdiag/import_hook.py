@@ -22,19 +22,23 @@ def after_import(name: str, action: Action) -> None:
         sys.meta_path.insert(0, _Watch(name, action))
 
 
-class _Watch:
-    """Finds one module, by the other finders, and lets its loader act afterwards."""
+class ModuleFinder:
+    """Finds one module, by the other finders, and has a say in how it is run.
 
-    def __init__(self, name: str, action: Action) -> None:
-        self._name = name
-        self._action = action
+    Args:
+        name: Of the module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._searching = False
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """Find the module as the others do; ``None`` for every other module."""
         del path, target
-        if fullname != self._name or self._searching:
+        if fullname != self.name or self._searching:
             return None
         from importlib.util import find_spec
 
@@ -44,10 +48,22 @@ class _Watch:
         finally:
             self._searching = False
         if spec is not None and spec.loader is not None:
-            self._act_after(spec.loader)
+            self.found(spec.loader)
         return spec
 
-    def _act_after(self, loader: Loader) -> None:
+    def found(self, loader: Loader) -> None:
+        """Change how the module is run: its ``exec_module``."""
+        raise NotImplementedError
+
+
+class _Watch(ModuleFinder):
+    """Lets the loader act after it has run the module."""
+
+    def __init__(self, name: str, action: Action) -> None:
+        super().__init__(name)
+        self._action = action
+
+    def found(self, loader: Loader) -> None:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
