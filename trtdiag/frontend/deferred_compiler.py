@@ -23,6 +23,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from trtdiag.import_hook import ModuleFinder, after_import
+from trtdiag.wording import words
 
 COMPILER = "torch._dynamo"
 _KNOWN = ("2.13",)
@@ -167,6 +168,10 @@ def _validates() -> bool:
     return bool(_config.translation_validation) and _used(_VALIDATOR).translation_validation_enabled()
 
 
+class _NoneYet:
+    """A class in the place of one whose module was not run: nothing is of it."""
+
+
 def _used(name: str) -> ModuleType:
     """The module itself."""
     module = import_module(name)
@@ -185,7 +190,7 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
 _VALIDATOR = "torch.fx.experimental.validator"
 _DECORATORS = ("disable", "dont_skip_tracing")
 _ALONE = "config exc source utils metrics_context graph_utils bytecode_transformation bytecode_analysis"
-_DISTRIBUTED = "torch.distributed.tensor"
+_DISTRIBUTED, _TENSORS = "torch.distributed.tensor", "sympy.tensor.tensor"
 _INDUCTOR = "torch._inductor"
 _TRACING = (
     "config custom_graph_pass compiler_bisector runtime runtime.cache_dir_utils fx_passes fx_passes.dedupe_symint_uses"
@@ -196,8 +201,9 @@ _DEFERRED = {
     _VALIDATOR: _Deferred(_VALIDATOR, answers={"translation_validation_enabled": _validates}),
     # Tracing asks for a setting, a switch and one pass of it; stacks, whether it has compiled anything.
     _INDUCTOR: _Deferred(_INDUCTOR, _TRACING.split(), absent=["codecache"]),
-    # Sizes are asked whether they are of its tensors, of which there are none before it comes.
-    _DISTRIBUTED: _Deferred(_DISTRIBUTED, answers={"DTensor": type("DTensor", (), {})}),
+    # Sizes and sums are asked whether they are of these, of which there are none before the module comes.
+    _DISTRIBUTED: _Deferred(_DISTRIBUTED, answers={"DTensor": _NoneYet}),
+    _TENSORS: _Deferred(_TENSORS, answers={"TensExpr": _NoneYet, "TensAdd": _NoneYet}),
     "torch.export.pt2_archive": _Deferred("torch.export.pt2_archive", ["constants"]),
 }
 
@@ -247,24 +253,12 @@ def _torch_version() -> str | None:
     return None if found is None else found[1]
 
 
-_NOT_USERS = (
-    "torch.export._trace",
-    "torch.fx.experimental.symbolic_shapes",
-    "torch.fx.experimental.recording",
-    "torch.fx.experimental.sym_node",
-    "torch.fx.interpreter",
-    "torch.fx._symbolic_trace",
-    "torch",
-    "torch._compile",
-    "torch._dynamo.eval_frame",
-    "torch._inductor.sizevars",
-    "torch._library.custom_ops",
-    "torch._library.fake_impl",
-    "torch._subclasses.meta_utils",
-    "torch._subclasses.fake_tensor",
-    "torch._logging._internal",
-    "torch._logging.structured",
-    "torch._dynamo.external_utils",
+_NOT_USERS = words(
+    "torch.export._trace torch.fx.experimental.symbolic_shapes torch.fx.experimental.recording"
+    " torch.fx.experimental.sym_node torch.fx.interpreter torch.fx._symbolic_trace torch torch._compile"
+    " torch._dynamo.eval_frame torch._inductor.sizevars torch._library.custom_ops torch._library.fake_impl"
+    " torch._subclasses.meta_utils torch._subclasses.fake_tensor torch._logging._internal"
+    " torch._logging.structured torch._dynamo.external_utils"
 )
 """Source: ``torch.fx.experimental.symbolic_shapes.uninteresting_files`` of torch 2.13."""
 
