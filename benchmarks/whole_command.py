@@ -50,7 +50,8 @@ def cpu_seconds(command: list[str], root: Path, cwd: str) -> tuple[float, str]:
         RuntimeError: It is another; the text has the beginning of its standard error.
     """
     paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    # Modules are compiled once, as ever.
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     with Path(cwd, "stderr").open("w+b") as told:
         process = Popen(command, cwd=cwd, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=told)
         assert process.stdout is not None
@@ -134,6 +135,8 @@ def main() -> None:
     beside = None if asked.beside is None else asked.beside.resolve()
     with TemporaryDirectory() as folder:
         torch_s = min(cpu_seconds([sys.executable, "-c", "import torch"], ROOT, folder)[0] for _ in range(3))
+        for checkout in filter(None, (ROOT, beside)):
+            cpu_seconds([sys.executable, "-m", "compileall", "-q", str(checkout / "trtdiag")], ROOT, folder)
     rows: list[Row] = []
     for name in asked.models or BY_OPS:
         left = time.monotonic() < ends

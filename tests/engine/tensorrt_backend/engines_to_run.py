@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -18,6 +20,8 @@ from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, symbol
 
 MOST_ROWS = 61
+GRAPHS = [0, 3]
+"""The most CUDA graphs of an engine, for tests that run with and without."""
 
 
 class Alone(nn.Module):
@@ -61,6 +65,23 @@ def program(name: str, backend: str, device: str, *, fixed: bool = False) -> Com
         optimization_level=1,
         verify=False,
     )
+
+
+def rows_of_input(rows: int, seed: int = 0, device: str = "cuda") -> Tensor:
+    """An input of these programs, the same for the same seed."""
+    return torch.randn(rows, 5, generator=torch.Generator().manual_seed(seed * 1000 + rows)).to(device)
+
+
+def several(value: Any) -> tuple[Tensor, ...]:
+    """The outputs of a call."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def compare(actual: Any, wanted: tuple[Tensor, ...]) -> None:
+    """Hold the outputs of a call to those of PyTorch on the CPU."""
+    for one, other in zip(several(actual), wanted, strict=True):
+        # float32 sums of up to 61 rows in another order, and TensorRT's own erf and exp.
+        torch.testing.assert_close(one.cpu(), other, rtol=2e-4, atol=2e-4)
 
 
 def repeated_rows(sizes: DType) -> tuple[Network, dict[str, tuple[DimProfile, ...]]]:

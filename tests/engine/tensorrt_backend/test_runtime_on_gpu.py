@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from engines_to_run import MODELS, MOST_ROWS, model, program, repeated_rows
+from engines_to_run import GRAPHS, MOST_ROWS, compare, program, repeated_rows, rows_of_input, several
 from torch import Tensor
 
 import trtdiag
@@ -42,16 +42,8 @@ pytestmark = [
         installed_version() is None or not torch.cuda.is_available(), reason="needs TensorRT and a GPU to build for"
     ),
 ]
-# float32 sums of up to 61 rows in another order, and TensorRT's own erf and exp.
 SHARES = installed_version() is None or shares_profiles(open_door().trt)
 shared_only = pytest.mark.skipif(not SHARES, reason="contexts of this TensorRT cannot share a profile: one for all")
-CLOSE = {"rtol": 2e-4, "atol": 2e-4}
-GRAPHS = [0, 3]
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -59,35 +51,11 @@ def compiled(name: str) -> CompiledProgram:
     return program(name, "tensorrt", "cuda")
 
 
-@pytest.fixture(scope="module")
-def expected(name: str) -> Callable[[Tensor], tuple[Tensor, ...]]:
-    made = model(name, "cpu")
-
-    def of(x: Tensor) -> tuple[Tensor, ...]:
-        with torch.no_grad():
-            return _several(made(x.detach().cpu()))
-
-    return of
-
-
-def _several(value: Any) -> tuple[Tensor, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _compare(actual: Any, wanted: tuple[Tensor, ...]) -> None:
-    for one, other in zip(_several(actual), wanted, strict=True):
-        torch.testing.assert_close(one.cpu(), other, **CLOSE)
-
-
-def _input(rows: int, seed: int = 0, device: str = "cuda") -> Tensor:
-    return torch.randn(rows, 5, generator=torch.Generator().manual_seed(seed * 1000 + rows)).to(device)
-
-
 @pytest.mark.parametrize("most", GRAPHS)
 def test_threads_and_streams(compiled: CompiledProgram, expected: Any, most: int) -> None:
     compiled.cuda_graphs(most)
     # Copied to the host in the default stream, before there are others.
-    cases = {(rows, seed): _input(rows, seed) for rows in (1, 2, 7, 31, MOST_ROWS) for seed in range(3)}
+    cases = {(rows, seed): rows_of_input(rows, seed) for rows in (1, 2, 7, 31, MOST_ROWS) for seed in range(3)}
     wanted = {key: expected(x) for key, x in cases.items()}
     torch.cuda.synchronize()
 
@@ -101,7 +69,7 @@ def test_threads_and_streams(compiled: CompiledProgram, expected: Any, most: int
                 found.append((key, compiled(cases[key])))
             stream.synchronize()
         for key, actual in found:
-            _compare(actual, wanted[key])
+            compare(actual, wanted[key])
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
@@ -118,7 +86,7 @@ def _long_work() -> None:
 def test_a_call_waits_for_its_stream_and_the_host_does_not(compiled: CompiledProgram, expected: Any, most: int) -> None:
     compiled.cuda_graphs(most)
     stream = torch.cuda.Stream()
-    x = _input(31)
+    x = rows_of_input(31)
     with torch.cuda.stream(stream):
         for _ in range(3):
             compiled(x)  # contexts, graphs and modules are made here
@@ -132,7 +100,7 @@ def test_a_call_waits_for_its_stream_and_the_host_does_not(compiled: CompiledPro
         actual = compiled(late)
         assert not before.query(), "the call waited for the GPU"
         stream.synchronize()
-    _compare(actual, expected(x))
+    compare(actual, expected(x))
 
 
 def test_graphs_change_nothing(compiled: CompiledProgram) -> None:
@@ -143,9 +111,9 @@ def test_graphs_change_nothing(compiled: CompiledProgram) -> None:
     kept = []
     for most in (0, 2):
         compiled.cuda_graphs(most)
-        kept.append([compiled(_input(n, turn)) for turn, n in enumerate(rows)])
+        kept.append([compiled(rows_of_input(n, turn)) for turn, n in enumerate(rows)])
     for plain, replayed in zip(*kept, strict=True):
-        for one, other in zip(_several(plain), _several(replayed), strict=True):
+        for one, other in zip(several(plain), several(replayed), strict=True):
             # The same kernels on the same numbers; compared at the end, so that nothing was written over.
             torch.testing.assert_close(one, other, rtol=0, atol=0)
 
@@ -156,7 +124,7 @@ def test_graphs_need_no_more_memory_with_time(compiled: CompiledProgram) -> None
     for turn in range(4):
         for n in (*range(1, 20), *range(20, 1, -1)):
             for _ in range(3):
-                compiled(_input(n))
+                compiled(rows_of_input(n))
         torch.cuda.synchronize()
         used.append(torch.cuda.memory_allocated())
         assert turn == 0 or used[-1] <= used[0] + 64 * 1024  # buffers of the largest of these sizes
@@ -168,18 +136,18 @@ def test_graphs_need_no_more_memory_with_time(compiled: CompiledProgram) -> None
 @pytest.mark.parametrize("most", GRAPHS)
 def test_modes_of_torch_around_a_call(compiled: CompiledProgram, expected: Any, most: int) -> None:
     compiled.cuda_graphs(most)
-    x = _input(13)
+    x = rows_of_input(13)
     wanted = expected(x)
     for _ in range(3):
         with torch.inference_mode():
-            _compare(compiled(x), wanted)
+            compare(compiled(x), wanted)
         with torch.no_grad():
-            _compare(compiled(x), wanted)
+            compare(compiled(x), wanted)
         with torch.autocast("cuda", dtype=torch.float16):
-            for tensor in _several(compiled(x)):
+            for tensor in several(compiled(x)):
                 assert tensor.dtype is torch.float32
-            _compare(compiled(x), wanted)
-        _compare(compiled(x.clone().requires_grad_()), wanted)
+            compare(compiled(x), wanted)
+        compare(compiled(x.clone().requires_grad_()), wanted)
 
 
 @pytest.mark.parametrize("most", GRAPHS)
@@ -194,7 +162,7 @@ def test_inputs_may_lie_anyhow(compiled: CompiledProgram, expected: Any, most: i
         whole[::5, ::8][:7],
         whole[:7, :5],
     ):
-        _compare(compiled(x), expected(x))
+        compare(compiled(x), expected(x))
 
 
 @pytest.mark.parametrize("most", GRAPHS)
@@ -202,15 +170,15 @@ def test_sizes_outside_are_refused_before_they_run(compiled: CompiledProgram, ex
     compiled.cuda_graphs(most)
     for _ in range(3):
         with pytest.raises(ShapeOutOfRangeError, match=str(MOST_ROWS)):
-            compiled(_input(MOST_ROWS + 1))
-        _compare(compiled(_input(MOST_ROWS)), expected(_input(MOST_ROWS)))
+            compiled(rows_of_input(MOST_ROWS + 1))
+        compare(compiled(rows_of_input(MOST_ROWS)), expected(rows_of_input(MOST_ROWS)))
 
 
 @shared_only
 @pytest.mark.parametrize("most", [0, 3])
 def test_a_graph_that_the_caller_records(compiled: CompiledProgram, expected: Any, most: int) -> None:
     compiled.cuda_graphs(most)
-    x = _input(17)
+    x = rows_of_input(17)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -223,11 +191,11 @@ def test_a_graph_that_the_caller_records(compiled: CompiledProgram, expected: An
     with torch.cuda.graph(graph):
         outputs = compiled(x)
     for seed in range(1, 4):
-        x.copy_(_input(17, seed))
+        x.copy_(rows_of_input(17, seed))
         graph.replay()
-        _compare(outputs, expected(x))
+        compare(outputs, expected(x))
         for rows in (1, 17, MOST_ROWS):  # the graph's context is not touched by other calls
-            _compare(compiled(_input(rows, seed)), expected(_input(rows, seed)))
+            compare(compiled(rows_of_input(rows, seed)), expected(rows_of_input(rows, seed)))
 
 
 @shared_only
@@ -238,18 +206,18 @@ def test_a_graph_is_recorded_after_a_run(compiled: CompiledProgram) -> None:
     with pytest.raises(UserError) as caught, torch.cuda.graph(graph):
         compiled(torch.empty(19, 5, device="cuda"))
     assert caught.value.reference == "recorded-before-run"
-    compiled(_input(19))
+    compiled(rows_of_input(19))
 
 
 def test_an_engine_is_loaded_once(compiled: CompiledProgram, expected: Any, tmp_path: Path) -> None:
     compiled.cuda_graphs(0)
-    x = _input(7)
+    x = rows_of_input(7)
     compiled(x)
     loaded_before = len(CACHE)
     trtdiag.save(compiled, tmp_path / "program.ep")
     again = trtdiag.load(tmp_path / "program.ep")
-    _compare(again(x), expected(x))
-    _compare(torch.export.load(tmp_path / "program.ep").module()(x), expected(x))
+    compare(again(x), expected(x))
+    compare(torch.export.load(tmp_path / "program.ep").module()(x), expected(x))
     assert len(CACHE) == loaded_before
 
 
@@ -263,10 +231,10 @@ def test_every_gpu_runs_what_is_on_it(expected: Any, name: str) -> None:
         made.cuda_graphs(most)
         for rows in (1, 17, 17, 17, MOST_ROWS):
             for device in ("cuda:1", "cuda:0"):
-                x = _input(rows, device=device)
-                (actual,) = _several(made(x))
+                x = rows_of_input(rows, device=device)
+                (actual,) = several(made(x))
                 assert actual.device == x.device
-                _compare(actual, expected(x))
+                compare(actual, expected(x))
     assert torch.cuda.current_device() == 0
     del made
     gc.collect()  # and with it what was loaded on either GPU
@@ -331,7 +299,7 @@ def test_contexts_that_share_scratch_memory() -> None:
         for context in contexts:
             context.take(memory)
         for index in range(9):
-            given = [_input(1 + (index * 7 + turn) % MOST_ROWS, turn)]
+            given = [rows_of_input(1 + (index * 7 + turn) % MOST_ROWS, turn)]
             key = ports.key(given)
             (y,) = contexts[index % 3].run(given, memory, key, stream)
             (wanted,) = alone.run(given, own, key, stream)
@@ -344,7 +312,7 @@ def test_engines_share_scratch_memory(compiled: CompiledProgram, expected: Any) 
     for _ in range(3):
         made = CompiledProgram(compiled.exported_program).cuda_graphs(2)
         for rows in (1, 7, 7, 7, MOST_ROWS, MOST_ROWS, MOST_ROWS):
-            _compare(made(_input(rows)), expected(_input(rows)))
+            compare(made(rows_of_input(rows)), expected(rows_of_input(rows)))
         for manifest in made.manifests:
             runner = CACHE.loaded(manifest)
             assert isinstance(runner, EngineRunner)
@@ -355,21 +323,21 @@ def test_engines_share_scratch_memory(compiled: CompiledProgram, expected: Any) 
 @pytest.mark.parametrize("recorded", ["by the engine", "by the caller"])
 def test_graphs_of_fixed_sizes(name: str, expected: Any, recorded: str) -> None:
     made = program(name, "tensorrt", "cuda", fixed=True)
-    x = _input(7)
+    x = rows_of_input(7)
     kept = []
     if recorded == "by the engine":
         made.cuda_graphs(1)
         for seed in range(5):
-            kept.append((seed, made(_input(7, seed))))
+            kept.append((seed, made(rows_of_input(7, seed))))
     else:
         made(x)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            outputs = _several(made(x))
+            outputs = several(made(x))
         for seed in range(5):
-            x.copy_(_input(7, seed))
+            x.copy_(rows_of_input(7, seed))
             graph.replay()
             kept.append((seed, tuple(output.clone() for output in outputs)))
-            _compare(made(_input(7, seed + 9)), expected(_input(7, seed + 9)))
+            compare(made(rows_of_input(7, seed + 9)), expected(rows_of_input(7, seed + 9)))
     for seed, actual in kept:
-        _compare(actual, expected(_input(7, seed)))
+        compare(actual, expected(rows_of_input(7, seed)))
