@@ -16,6 +16,8 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from trtdiag.orphans import end_with_parent
+
 if TYPE_CHECKING:
     from trtdiag.errors import TrtdiagError
 
@@ -25,7 +27,6 @@ INTERRUPTED = 130
 HANDED_ON = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that the first process hands on."""
 _ONE_PRESS_S = 0.5  # a terminal sends Ctrl-C to both processes, and the first hands its own on
-_PR_SET_PDEATHSIG = 1  # Source: linux/prctl.h
 _LONGEST = 300  # characters; a write of 4,096 bytes to a pipe is one
 
 
@@ -142,19 +143,5 @@ def guarded(*, program: bool) -> Guard:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a shell started it so that it goes on
         signal.signal(signal.SIGINT, guard.interrupted)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    _end_with(parent)
+    end_with_parent(parent)
     return guard
-
-
-def _end_with(parent: int) -> None:
-    """Let the system end this process when the first one is ended by force; only Linux can."""
-    if sys.platform != "linux":
-        return
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (ImportError, OSError, AttributeError):  # a Python or a C library without
-        return
-    if os.getppid() != parent:
-        os._exit(1)

@@ -1,0 +1,120 @@
+"""Digests of what programs are made from: of files their content, of factories the module that has them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib import metadata
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from trtdiag import __version__
+from trtdiag.files.atomic_write import write_entry
+from trtdiag.fleet.facts import SweepProgram
+
+_CHUNK = 1 << 20
+
+
+class Digests:
+    """SHA-256 of files, kept with their size and time of change, so that gigabytes are read once.
+
+    Args:
+        kept: The file that keeps them.
+    """
+
+    def __init__(self, kept: Path) -> None:
+        self._kept = kept
+        self._new = False
+        try:
+            found = json.loads(kept.read_bytes())
+        except (OSError, ValueError):
+            found = {}
+        self._known: dict[str, list[object]] = found if isinstance(found, dict) else {}
+
+    def of_file(self, path: str | os.PathLike[str]) -> str:
+        """Give the digest of a file's content; of one that cannot be read, why."""
+        place = os.path.realpath(path)
+        try:
+            about = os.stat(place)
+            state = [about.st_size, about.st_mtime_ns]
+            known = self._known.get(place)
+            if isinstance(known, list) and known[:2] == state and isinstance(known[-1], str):
+                return known[-1]
+            found = file_digest(place)
+        except OSError as error:
+            return f"unreadable: {error.strerror}"
+        self._known[place] = [*state, found]
+        self._new = True
+        return found
+
+    def of_program(self, program: SweepProgram) -> list[str]:
+        """Give what stands for a program in a key: the content of its files, and its name in them."""
+        text = program.source
+        if os.path.isdir(text):
+            files = sorted(each for each in Path(text).rglob("*") if each.is_file())
+            return [f"{each.relative_to(text).as_posix()} {self.of_file(each)}" for each in files]
+        if os.path.exists(text):
+            return [self.of_file(text)]
+        module, _, name = text.rpartition(":")
+        places = [module] if module.endswith(".py") else list(_modules(module))
+        return [name, "" if module.endswith(".py") else module, *map(self.of_file, places)]
+
+    def keep(self) -> None:
+        """Write those that are new."""
+        if self._new:
+            write_entry(self._kept, [json.dumps(self._known).encode()])
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's content.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while part := file.read(_CHUNK):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of a value as JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _modules(name: str, places: Sequence[str] | None = None) -> Iterator[str]:
+    """The files of a module and of the packages above it, none of which is imported."""
+    places = [os.getcwd(), *sys.path] if places is None else places
+    parts = name.split(".")
+    for count in range(1, len(parts) + 1):
+        try:
+            spec = PathFinder.find_spec(".".join(parts[:count]), places)
+        except (ImportError, ValueError, OSError):
+            return
+        if spec is None:
+            return
+        if spec.origin is not None and spec.has_location:
+            yield spec.origin
+        places = spec.submodule_search_locations
+
+
+@lru_cache(maxsize=1)
+def of_tool() -> list[str]:
+    """What stands for trtdiag and torch in a key: between two releases the code changes while the version does not."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).resolve().parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return [__version__, digest.hexdigest(), version_of("torch") or ""]
+
+
+def version_of(distribution: str) -> str | None:
+    """The version of an installed distribution; ``None`` where there is none."""
+    try:
+        return metadata.version(distribution)
+    except (metadata.PackageNotFoundError, ValueError):
+        return None

@@ -1,0 +1,87 @@
+"""The rows of the table: what the steps of each case found, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from trtdiag.fleet.facts import CRASHED, FAILED, KILLED, NOT_RUN, TIMED_OUT, Case, Failure, Measured, Row, StepResult
+from trtdiag.fleet.facts import needs_program, stops
+from trtdiag.fleet.store import read_measured, read_result, relative
+
+DIFFERS = "differs"
+STATES = (CRASHED, KILLED, TIMED_OUT, NOT_RUN, FAILED, DIFFERS, "error", "incomplete", "warning", "clean")
+"""Of rows, the worst first."""
+_REFUSED = "DiagnosisError"
+
+
+def row_of(root: Path, case: Case) -> Row:
+    """A case as a row."""
+    found: dict[str, StepResult | None] = {step.name: read_result(root, step.key) for step in case.steps}
+    keys = {step.name: step.key for step in case.steps}
+    states: dict[str, str] = {}
+    why = ""
+    for step in case.steps:
+        result = found[step.name]
+        if result is None or (why and needs_program(step)):
+            states[step.name], found[step.name] = NOT_RUN, None
+        else:
+            states[step.name] = result.state
+            why = why or stops(result)
+    there = [result for result in found.values() if result is not None]
+    analyzed = [result for result in there if result.diagnosis is not None]
+    state, text, failure = _outcome(there, complete=len(there) == len(case.steps) or bool(why))
+    return Row(
+        program=case.program.name,
+        source=case.program.source,
+        target=case.variant.target,
+        precision=case.variant.precision,
+        gpu=case.variant.gpu,
+        gpu_type=case.variant.gpu_type,
+        state=state,
+        text=text,
+        steps=states,
+        keys=keys,
+        failure=failure,
+        diagnosis=analyzed[0].diagnosis if analyzed else None,
+        fixed=next((result.fixed for result in there if result.fixed is not None), None),
+        built=next((result.built for result in there if result.built is not None), None),
+        compared=_compared(there),
+        reports={result.step: relative(keys[result.step], result.report) for result in there if result.report},
+    )
+
+
+def _compared(results: list[StepResult]) -> str | None:
+    """What comparing with the original said; ``None`` where that was no step."""
+    built = [result.built.compared for result in results if result.built is not None]
+    return next((result.compared for result in results if result.compared is not None), built[0] if built else None)
+
+
+def _outcome(results: list[StepResult], *, complete: bool) -> tuple[str, str, Failure | None]:
+    """The worst state of a row, in words, with the failure behind it."""
+    told = list(_states(results))
+    if not complete:
+        told.append((NOT_RUN, "its steps were not all run", None))
+    worst = min(told, key=lambda each: STATES.index(each[0]), default=(NOT_RUN, "it was not run", None))
+    return worst
+
+
+def _states(results: list[StepResult]) -> Iterator[tuple[str, str, Failure | None]]:
+    for result in results:
+        if result.diagnosis is not None:
+            yield result.diagnosis.status, result.diagnosis.text, None
+        compared = result.compared or (None if result.built is None else result.built.compared)
+        if compared == DIFFERS:
+            yield DIFFERS, "the compiled program gives something else than the original", None
+        if result.failure is not None:
+            refused = result.failure.kind == _REFUSED and result.state == FAILED
+            words = f"{result.step}: {result.failure.message}"
+            yield "error" if refused else result.state, words, result.failure
+        if result.fixed is not None and result.fixed.outcome == "impossible":
+            yield "error", f"fix-dims: {result.fixed.text}", None
+
+
+def measured_of(root: Path, case: Case) -> dict[str, Measured]:
+    """What was measured of each step, by name."""
+    found = {step.name: read_measured(root, step.key) for step in case.steps}
+    return {name: measured for name, measured in found.items() if measured is not None}
