@@ -21,6 +21,7 @@ ORDER = (
     "wording",
     "timed_steps",
     "import_hook",
+    "orphans",
     "arguments",
     "options",
     "option_keywords",
@@ -46,6 +47,7 @@ ORDER = (
     "report",
     "benchmark",
     "pipeline",
+    "fleet",
     "torch_backend",
     "pytest_plugin",
     PACKAGE,  # the front door, trtdiag/__init__.py

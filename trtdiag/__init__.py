@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from trtdiag.fixdims.fix import Fix as Fix
     from trtdiag.fixdims.run import fix_dims as fix_dims
+    from trtdiag.fleet.outcome import Sweep as Sweep, sweep as sweep
     from trtdiag.frontend.capture import capture as capture
     from trtdiag.frontend.input import Input as Input
     from trtdiag.option_warnings import OptionWarning as OptionWarning
@@ -61,6 +62,7 @@ _NAMES = {
     ),
     "trtdiag.fixdims.fix": "Fix",
     "trtdiag.fixdims.run": "fix_dims",
+    "trtdiag.fleet.outcome": "Sweep sweep",
     "trtdiag.frontend.capture": "capture",
     "trtdiag.frontend.input": "Input",
     "trtdiag.option_warnings": "OptionWarning",

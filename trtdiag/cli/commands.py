@@ -14,6 +14,7 @@ from trtdiag.cli.ops import ops
 from trtdiag.cli.rebuild import rebuild_command
 from trtdiag.cli.report import report_command
 from trtdiag.cli.rules import explain, rules
+from trtdiag.cli.sweep import sweep_command
 from trtdiag.cli.verify import verify_command
 
 
@@ -41,7 +42,7 @@ def cli() -> None:
 
 
 for _command in (
-    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, report_command),
+    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, sweep_command, report_command),
     *(explain, rules, ops, completion),
 ):
     cli.add_command(_command)

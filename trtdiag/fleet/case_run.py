@@ -32,7 +32,6 @@ from trtdiag.report.fix_module import save_program
 from trtdiag.report.format_names import SUFFIXES
 from trtdiag.report.report import Report
 from trtdiag.report.save import write_atomically
-from trtdiag.report.verdict import merged_dynamic_shapes
 from trtdiag.verification.facts import Verification
 
 _KIB = 1024
@@ -133,8 +132,7 @@ class CaseRun:
         for name in step.options["formats"]:
             write_atomically(folder / f"report{SUFFIXES[name]}", report.rendering.text(name))
         page = f"report{SUFFIXES['html']}" if "html" in step.options["formats"] else ""
-        found = diagnosis_of(report.body, merged_dynamic_shapes(report.analysis))
-        return StepResult(step.name, DONE, diagnosis=found, report=page)
+        return StepResult(step.name, DONE, diagnosis=diagnosis_of(report), report=page)
 
     def _fix_dims(self, step: Step) -> _Made:
         folder = folder_of(self._root, step.key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from trtdiag.fixdims.fix import Fix, Outcome
@@ -10,6 +11,8 @@ from trtdiag.fleet.facts import Built, Diagnosis, Failure, FixedDims, Hit, LeftO
 from trtdiag.pipeline.state import State
 from trtdiag.report.compile_words import outcome
 from trtdiag.report.fix_words import fix_verdict
+from trtdiag.report.report import Report
+from trtdiag.report.verdict import merged_dynamic_shapes, verdict
 from trtdiag.verification.facts import Verification
 from trtdiag.wording import first_line, one_line
 
@@ -19,21 +22,21 @@ _MOST_OPS = 40
 """As many groups as an analysis works the cost out for."""
 
 
-def diagnosis_of(body: Mapping[str, Any], declare: str | None) -> Diagnosis:
-    """The numbers of a report.
-
-    Args:
-        body: The report in plain lists and dicts.
-        declare: The corrected declaration, where there is one.
-    """
+def diagnosis_of(report: Report) -> Diagnosis:
+    """The numbers of a report."""
+    body, analysis = report.body, report.analysis
+    if analysis.compilation is not None:
+        # At how many sizes outputs were compared hangs on the time that there was.
+        analysis = replace(analysis, compilation=None, not_checked=())
+    told = verdict(analysis)
     split, memory, rows = body["partition"], body["memory"], body["dims"]["rows"]
     inside = None if split is None else sum(len(segment["ops"]) for segment in split["segments"])
     outside = 0 if split is None else sum(bool(each["computes"]) for each in split["left_to_pytorch"])
     return Diagnosis(
-        status=body["verdict"]["status"],
-        text=one_line(body["verdict"]["text"]),
+        status=told.status,
+        text=one_line(told.text),
         findings=tuple(
-            Hit(each["rule"], each["severity"], one_line(each["message"]), str(each["fingerprint"]))
+            Hit(each["rule"], each["name"], each["severity"], one_line(each["message"]), str(each["fingerprint"]))
             for each in body["findings"]
         ),
         engines=None if split is None else len(split["segments"]),
@@ -43,7 +46,7 @@ def diagnosis_of(body: Mapping[str, Any], declare: str | None) -> Diagnosis:
         dims=len(rows),
         dynamic_dims=sum(row["state"] != _STATIC for row in rows),
         wrong_dims=sum(row["state"] in _WRONG for row in rows),
-        declare=declare or "",
+        declare=merged_dynamic_shapes(report.analysis) or "",
         program_bytes=body["program"]["file_bytes"],
         weight_bytes=memory and memory["weight_bytes"],
         live_bytes=memory and memory["live_bytes"],

@@ -110,9 +110,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Hit:
-    """A finding."""
+    """A finding: its rule, with the name that it has in words, and what tells it from others in every run."""
 
     rule: str
+    name: str
     severity: str
     message: str
     fingerprint: str

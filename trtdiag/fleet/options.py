@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from trtdiag.arguments import (
+    Check,
     flag,
     keep_checked,
     mapping,
@@ -14,12 +15,11 @@ from trtdiag.arguments import (
     optional,
     seconds,
     text,
-    unknown,
     whole,
     words,
     wrong,
 )
-from trtdiag.errors import UserError
+from trtdiag.errors import ArgumentError, UserError
 from trtdiag.fleet.facts import STEPS
 from trtdiag.options import CompileOptions, Precision, with_changes
 
@@ -83,7 +83,7 @@ class SweepOptions:
             self,
             steps=_steps,
             targets=words,
-            precisions=lambda name, value: tuple(Precision.named(each).value for each in words(name, value)),
+            precisions=_precisions,
             gpus=words,
             gpu_types=words,
             backend=optional(one_of(*BACKENDS)),
@@ -98,10 +98,8 @@ class SweepOptions:
             retries=whole(0),
             retry_failed=flag,
             again=flag,
-            formats=lambda name, value: tuple(one_of(*FORMATS)(name, each) for each in words(name, value)),
+            formats=_some(FORMATS),
         )
-        if not self.precisions:
-            raise wrong("precisions", (), "at least one of keep, fp16 and bf16", "wrong-option")
         if "fix-dims" in self.steps and {"verify", "bench"} & {*self.steps} and "compile" not in self.steps:
             raise UserError(
                 "a program that fix-dims corrected cannot be verified or timed",
@@ -112,13 +110,26 @@ class SweepOptions:
 
 
 def _steps(name: str, value: Any) -> tuple[str, ...]:
-    asked = words(name, value)
-    for each in asked:
-        if each not in STEPS:
-            raise unknown(each, STEPS, what="step")
-    if not asked:
-        raise wrong(name, value, f"at least one of {', '.join(STEPS)}", "wrong-option")
+    asked = _some(STEPS)(name, value)
     return tuple(step for step in STEPS if step in asked)
+
+
+def _precisions(name: str, value: Any) -> tuple[str, ...]:
+    several = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    plain = [each.value if isinstance(each, Precision) else each for each in several]
+    return _some([each.value for each in Precision])(name, plain)
+
+
+def _some(known: Sequence[str]) -> Check:
+    """At least one of these texts, each once."""
+
+    def check(name: str, value: Any) -> tuple[str, ...]:
+        asked = tuple(dict.fromkeys(one_of(*known)(name, each) for each in words(name, value)))
+        if not asked:
+            raise wrong(name, value, f"at least one of {', '.join(known)}", "wrong-option")
+        return asked
+
+    return check
 
 
 def compile_options(name: str, value: Any) -> dict[str, Any]:
@@ -135,5 +146,8 @@ def compile_options(name: str, value: Any) -> dict[str, Any]:
             fix="give it there",
             reference="wrong-option",
         )
-    with_changes(CompileOptions(), given)
+    try:
+        with_changes(CompileOptions(), given)
+    except ArgumentError as error:
+        raise error.with_message(f"{name}: {error.message}") from error
     return given

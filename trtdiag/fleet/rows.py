@@ -67,8 +67,11 @@ def _outcome(results: list[StepResult], *, complete: bool) -> tuple[str, str, Fa
 
 
 def _states(results: list[StepResult]) -> Iterator[tuple[str, str, Failure | None]]:
+    corrected = any(result.fixed is not None and result.fixed.file for result in results)
+    compiled = any(result.step == "compile" and result.diagnosis is not None for result in results)
     for result in results:
-        if result.diagnosis is not None:
+        # What was compiled is the corrected program: what was wrong with the one that was given is no more.
+        if result.diagnosis is not None and not (result.step == "analyze" and corrected and compiled):
             yield result.diagnosis.status, result.diagnosis.text, None
         compared = result.compared or (None if result.built is None else result.built.compared)
         if compared == DIFFERS:

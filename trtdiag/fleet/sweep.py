@@ -181,8 +181,9 @@ def run_sweep(
         UserError: A source or option is wrong, or the folder cannot be used.
         PlatformError: Ray is not there, or its workers cannot run programs.
     """
+    SweepOptions(**given)  # a wrong one is told before anything is read
     programs, asked, own = read_programs(sources)
-    options = SweepOptions(**{**asked, "options": own, **given})
+    options = SweepOptions(**{**asked, **given, "options": {**own, **given.get("options", {})}})
     root = prepared(Path(folder))
     digests = Digests(root / "digests.json")
     cases = cases_of(programs, options, digests)

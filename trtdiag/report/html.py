@@ -52,27 +52,36 @@ def html_page(view: Part, machine_json: str, machine_sarif: str) -> str:
         machine_sarif: The same for SARIF.
     """
     sheets = (sheet for part, sheet in _STYLES_OF_PARTS.items() if view[part] is not None)
-    style, start = _asset((*_STYLES, *sheets)), _asset(_START)
-    program_hash, program = _program()
-    # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
-    policy = (
-        f"default-src 'none'; script-src '{_hash(start)}' '{program_hash}'; style-src '{_hash(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    assets = page_assets((*_STYLES, *sheets), _SCRIPTED_STYLE, _SCRIPTS)
     payload = "" if view["graph"] is None else view["graph"]["payload"]
     is_small = len(payload) <= _PLAIN_PAYLOAD_CHARS  # readable then, else packed
     return html_piece(
         "report.html.j2",
         view=view,
-        policy=policy,
-        style=Markup(style),
-        start=Markup(start),
-        program=program,
+        **assets,
         payload=script_safe(payload) if is_small else packed(payload),
         is_small=is_small,
         # Together, for they say much the same; neither has line breaks.
         machine=packed(f"{machine_sarif}\n{machine_json}"),
     )
+
+
+def page_assets(styles: tuple[str, ...], scripted: tuple[str, ...], scripts: tuple[str, ...]) -> dict[str, str]:
+    """What a page brings with it: ``style``, ``start`` and ``program``, and the ``policy`` that lets just these in.
+
+    Args:
+        styles: Style sheets among the templates.
+        scripted: Those of what the script makes.
+        scripts: The parts of its script.
+    """
+    style, start = _asset(styles), _asset(_START)
+    program_hash, program = _program(scripted, scripts)
+    # Hashes, not 'unsafe-inline': a script that got into the page past the escaping would still not run.
+    policy = (
+        f"default-src 'none'; script-src '{_hash(start)}' '{program_hash}'; style-src '{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return {"style": Markup(style), "start": Markup(start), "program": program, "policy": policy}
 
 
 def script_safe(json_text: str) -> Markup:
@@ -86,11 +95,11 @@ def packed(text: str) -> Markup:
     return Markup(digits.replace("<", ","))
 
 
-@lru_cache(maxsize=1)
-def _program() -> tuple[str, Markup]:
-    """The script of every page: its hash and itself, packed."""
-    # Nothing but the script draws what this style is for: it is packed with it.
-    script = f"const SCRIPTED_STYLE = {json.dumps(_asset(_SCRIPTED_STYLE))};\n{_asset(_SCRIPTS)}"
+@lru_cache(maxsize=2)
+def _program(styles: tuple[str, ...], scripts: tuple[str, ...]) -> tuple[str, Markup]:
+    """The script of every page of a kind: its hash and itself, packed."""
+    # Nothing but the script draws what these styles are for: they are packed with it.
+    script = f"const SCRIPTED_STYLE = {json.dumps(_asset(styles))};\n{_asset(scripts)}"
     return _hash(script), packed(script)
 
 

@@ -1,0 +1,65 @@
+"""What a sweep found, for the terminal: what got worse, what did not come to its end, rules and ops by their weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from trtdiag.fleet.facts import Row
+from trtdiag.fleet.outcome import Sweep
+from trtdiag.fleet.rows import STATES
+from trtdiag.fleet.view import comparison_line, headline
+from trtdiag.wording import amount, one_line
+
+_MOST_ROWS = 10
+_MOST_RULES = 5
+_NAME_CHARS = 40
+_BAD = STATES.index("incomplete")
+_STYLES = {"warning": "yellow", "clean": "green", "incomplete": "yellow"}
+
+
+def print_sweep(made: Sweep, console: Console, folder: Path) -> None:
+    """Print it; each row is one line where it fits."""
+    for line in _lines(made):
+        console.print(line, soft_wrap=True)
+    console.print(Text(f"page: {folder / made.page.name}"), soft_wrap=True)
+
+
+def _lines(made: Sweep) -> Iterator[Text]:
+    yield Text(headline(made.totals), style="bold")
+    found = made.comparison
+    if found is not None:
+        yield Text(f"since {found.earlier}: {comparison_line(found)}")
+        for change in found.regressions[:_MOST_ROWS]:
+            yield Text(f"  worse: {one_line(change.row, _NAME_CHARS)}: {one_line(change.words[0])}", style="red")
+        yield from _more(len(found.regressions))
+    bad = sorted((row for row in made.rows if STATES.index(row.state) < _BAD), key=lambda row: STATES.index(row.state))
+    if bad:
+        yield Text("")
+    for row in bad[:_MOST_ROWS]:
+        yield _row(row)
+    yield from _more(len(bad))
+    if made.totals.rules:
+        yield Text("\nRules by programs:")
+    for rule in made.totals.rules[:_MOST_RULES]:
+        yield Text(f"  {rule.rule} {rule.name}: {amount(rule.programs, 'program')}, {amount(rule.findings, 'finding')}")
+    costly = [op for op in made.totals.ops if op.engines]
+    if costly:
+        yield Text("\nOps that stay with PyTorch, by the engines that they cost:")
+    for op in costly[:_MOST_RULES]:
+        told = f"{amount(op.engines, 'engine')} in {amount(op.programs, 'program')}"
+        yield Text(f"  {one_line(op.op)} ({one_line(op.reason)}): {told}")
+    yield Text("")
+
+
+def _row(row: Row) -> Text:
+    line = Text(f"{row.state:<9} ", style=_STYLES.get(row.state, "red"))
+    return line.append(f"{one_line(row.label, _NAME_CHARS)}: {one_line(row.text)}", style="default")
+
+
+def _more(count: int) -> Iterator[Text]:
+    if count > _MOST_ROWS:
+        yield Text(f"  and {count - _MOST_ROWS:,} more", style="dim")
