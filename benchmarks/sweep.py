@@ -185,7 +185,19 @@ def below(first: int) -> list[Process]:
 
 def started(programs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
     """The command, as a user starts it."""
-    command = [sys.executable, "-m", "trtdiag", "sweep", str(programs), "-o", str(out), "-q", "--fail-on", "never", *more]
+    command = [
+        sys.executable,
+        "-m",
+        "trtdiag",
+        "sweep",
+        str(programs),
+        "-o",
+        str(out),
+        "-q",
+        "--fail-on",
+        "never",
+        *more,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, env=environment, cwd=ROOT)
 

@@ -42,7 +42,7 @@ def cli() -> None:
 
 
 for _command in (
-    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, sweep_command, report_command),
-    *(explain, rules, ops, completion),
+    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, sweep_command),
+    *(report_command, explain, rules, ops, completion),
 ):
     cli.add_command(_command)

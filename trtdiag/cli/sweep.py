@@ -63,12 +63,17 @@ _HOW: Options = {
 }
 _ENGINES: Options = {
     name: how for name, how in {**ENGINE_OPTIONS, **BUILD_OPTIONS}.items() if name not in ("precision", "gpu")
-} | {"portable": flag("Keep the networks, so that engines can be rebuilt elsewhere."), "force": flag("Compile in spite of ERROR findings.")}
+} | {
+    "portable": flag("Keep the networks, so that engines can be rebuilt elsewhere."),
+    "force": flag("Compile in spite of ERROR findings."),
+}
 _WRITTEN: Options = {
     "format": several("FORMATS", f"Of the report of each program: {','.join(_FORMATS)}  [default: html]"),
     "csv": flag("Also write the table as results.csv."),
     "parquet": flag("Also write the table as results.parquet; needs pyarrow."),
-    "compare": path("SWEEP", "The sweep to compare with, its folder or results.json  [default: the one before in FOLDER]"),
+    "compare": path(
+        "SWEEP", "The sweep to compare with, its folder or results.json  [default: the one before in FOLDER]"
+    ),
     "open": flag("Open the page in the browser."),
 }
 GROUPS = (

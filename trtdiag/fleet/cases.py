@@ -68,9 +68,7 @@ def _generations(target: Target, asked: Sequence[str]) -> tuple[str, ...]:
     return chosen_gpus(target, asked)
 
 
-def _case(
-    program: SweepProgram, variant: Variant, options: SweepOptions, backend: str, digests: Digests
-) -> Case:
+def _case(program: SweepProgram, variant: Variant, options: SweepOptions, backend: str, digests: Digests) -> Case:
     needs = program.needs or Needs(options.cpus, options.memory_gib)
     if _ON_GPU & {*options.steps} and (backend == "tensorrt" or variant.gpu_type):
         needs = replace(needs, gpus=max(1, needs.gpus), gpu_type=variant.gpu_type or needs.gpu_type)
@@ -100,9 +98,7 @@ def _steps(
         yield Step(name, key, told)
 
 
-def _told(
-    name: str, program: SweepProgram, variant: Variant, options: SweepOptions, backend: str
-) -> Mapping[str, Any]:
+def _told(name: str, program: SweepProgram, variant: Variant, options: SweepOptions, backend: str) -> Mapping[str, Any]:
     """The options of a step, as JSON has them."""
     if name not in ("analyze", "compile"):
         return {}

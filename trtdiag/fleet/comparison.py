@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trtdiag.fleet.facts import Diagnosis, Row
-from trtdiag.fleet.rows import DIFFERS, STATES
+from trtdiag.fleet.facts import Diagnosis
+from trtdiag.fleet.rows import DIFFERS, STATES, Row
 from trtdiag.wording import amount, bytes_text, listed
 
 _GROWN = 1.1
@@ -100,9 +100,7 @@ def _findings(then: Diagnosis | None, now: Diagnosis | None, *, better: bool) ->
         yield f"{'fixed' if better else 'new'}: {amount(len(new), 'finding')} of {listed(rules)}: {new[0].message}"
 
 
-def _engines(
-    then: Diagnosis | None, now: Diagnosis | None, told: Callable[[object, object], str]
-) -> Iterator[str]:
+def _engines(then: Diagnosis | None, now: Diagnosis | None, told: Callable[[object, object], str]) -> Iterator[str]:
     if then is None or now is None or then.engines is None or now.engines is None:
         return
     inside = (then.ops_in_engines or 0, now.ops_in_engines or 0)

@@ -101,8 +101,8 @@ class RayCrew:
         for name, amount in asked.items():
             if amount > there.get(name, 0):
                 raise PlatformError(
-                    f"this machine has no {name} for a case: {_amount(name, amount)} of {_amount(name, there.get(name, 0))}",
-                    because="a task needs that much for itself",
+                    f"a task asks for {_amount(name, amount)} of {name}, more than this machine has",
+                    because=f"Ray finds {_amount(name, there.get(name, 0))} here",
                     fix="ask for less, or name a cluster that has it: --address",
                     reference="sweep-resources",
                 )

@@ -11,7 +11,7 @@ from trtdiag.files.typed_json import TypedJson
 STEPS = ("analyze", "fix-dims", "compile", "verify", "bench")
 """In the order in which they are done."""
 DONE, FAILED, CRASHED, KILLED, TIMED_OUT, NOT_RUN = "done", "failed", "crashed", "killed", "timed out", "not run"
-"""How a step ended: by itself, with an error, by ending its process, by SIGKILL from outside, at its limit, not at all."""
+"""How a step ended: by itself, with an error, with its process, by SIGKILL from outside, at its limit, not at all."""
 
 
 @dataclass(frozen=True)
@@ -253,49 +253,6 @@ class Measured:
     points: int | None = None
     worst: float | None = None
     ms: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A case in the table: what its steps found, put together.
-
-    Attributes:
-        program: Its name.
-        source: As it was given.
-        state: The worst of all: ``crashed``, ``killed``, ``timed out``, ``not run``, ``failed``, ``differs``,
-            ``error``, ``incomplete``, ``warning`` or ``clean``.
-        text: That in one line.
-        steps: State of each step by name.
-        keys: Folder of each step by name.
-        diagnosis: Of the program as it was given; of the compilation where it was not analyzed apart.
-    """
-
-    program: str
-    source: str
-    target: str
-    precision: str
-    gpu: str
-    gpu_type: str
-    state: str
-    text: str
-    steps: Mapping[str, str]
-    keys: Mapping[str, str]
-    failure: Failure | None
-    diagnosis: Diagnosis | None
-    fixed: FixedDims | None
-    built: Built | None
-    compared: str | None
-    reports: Mapping[str, str]
-
-    @property
-    def id(self) -> tuple[str, ...]:
-        """What makes it the same row in another sweep."""
-        return (self.program, self.target, self.precision, self.gpu, self.gpu_type)
-
-    @property
-    def label(self) -> str:
-        """The program with its variant."""
-        return ", ".join(filter(None, self.id))
 
 
 FORMS = TypedJson()

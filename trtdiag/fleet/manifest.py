@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from trtdiag.arguments import Check, flag, mapping, optional, seconds, text, unk
 from trtdiag.errors import ArgumentError, UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.fleet.facts import Needs, SweepProgram
-from trtdiag.fleet.options import compile_options
+from trtdiag.fleet.options import SweepOptions, compile_options
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,10 +20,9 @@ else:
     import tomli as tomllib
 
 _MOST_BYTES = 1 << 26
-_SWEEP = frozenset(
-    "steps targets precisions gpus gpu_types backend select ignore workers address cpus memory_gib time_limit_s retries"
-    " formats".split()
-)
+_HERE = frozenset({"options", "retry_failed", "again"})
+"""Fields that a manifest has a table for, or that are of one run."""
+_SWEEP = frozenset(each.name for each in fields(SweepOptions)) - _HERE
 _NEEDS: Mapping[str, Check] = {
     "cpus": whole(1),
     "memory_gib": optional(seconds),

@@ -117,7 +117,8 @@ def _steps(name: str, value: Any) -> tuple[str, ...]:
 def _precisions(name: str, value: Any) -> tuple[str, ...]:
     several = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
     plain = [each.value if isinstance(each, Precision) else each for each in several]
-    return _some([each.value for each in Precision])(name, plain)
+    found: tuple[str, ...] = _some([each.value for each in Precision])(name, plain)
+    return found
 
 
 def _some(known: Sequence[str]) -> Check:

@@ -13,7 +13,7 @@ from trtdiag.arguments import checked, function, optional, path, place
 from trtdiag.errors import UserError
 from trtdiag.files.atomic_write import write_whole
 from trtdiag.fleet.comparison import SweepComparison, compared
-from trtdiag.fleet.facts import Measured, Row
+from trtdiag.fleet.facts import Measured
 from trtdiag.fleet.results import (
     EARLIER,
     PAGE,
@@ -26,7 +26,7 @@ from trtdiag.fleet.results import (
     seconds_json,
     text_of,
 )
-from trtdiag.fleet.rows import measured_of, row_of
+from trtdiag.fleet.rows import Row, measured_of, row_of
 from trtdiag.fleet.sweep import Standing, Swept, Watch, run_sweep
 from trtdiag.fleet.tables import save_table, table_rows
 from trtdiag.fleet.totals import Totals, totals_of

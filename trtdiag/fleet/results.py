@@ -14,7 +14,8 @@ from trtdiag.errors import UserError
 from trtdiag.files.regular import read_whole, reason
 from trtdiag.fleet.comparison import SweepComparison
 from trtdiag.fleet.digests import digest_of
-from trtdiag.fleet.facts import FORMS, Measured, Row
+from trtdiag.fleet.facts import FORMS, Measured
+from trtdiag.fleet.rows import Row
 from trtdiag.fleet.totals import Totals
 from trtdiag.report.schema_check import fitted, read_schema
 from trtdiag.report.strict_json import JsonFault, parse_json
@@ -75,10 +76,7 @@ def read_results(path: str | os.PathLike[str]) -> SavedSweep:
     place = Path(path)
     place = place / RESULTS if place.is_dir() else place
     try:
-        body: Any = parse_json(read_whole(place, _MOST_BYTES))
-        if not isinstance(body, dict) or body.get("schema") != SCHEMA:
-            raise JsonFault("", f"is no result of a sweep: its schema is not {SCHEMA}")
-        found = fitted(body, read_schema(SCHEMA_PATH))
+        found: Any = fitted(parse_json(read_whole(place, _MOST_BYTES)), read_schema(SCHEMA_PATH))
     except OSError as error:
         raise _unreadable(place, reason(error)) from error
     except JsonFault as fault:

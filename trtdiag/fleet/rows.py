@@ -2,17 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from trtdiag.fleet.facts import CRASHED, FAILED, KILLED, NOT_RUN, TIMED_OUT, Case, Failure, Measured, Row, StepResult
-from trtdiag.fleet.facts import needs_program, stops
+from trtdiag.fleet.facts import (
+    CRASHED,
+    FAILED,
+    KILLED,
+    NOT_RUN,
+    TIMED_OUT,
+    Built,
+    Case,
+    Diagnosis,
+    Failure,
+    FixedDims,
+    Measured,
+    StepResult,
+    needs_program,
+    stops,
+)
 from trtdiag.fleet.store import read_measured, read_result, relative
+from trtdiag.wording import one_line
 
 DIFFERS = "differs"
 STATES = (CRASHED, KILLED, TIMED_OUT, NOT_RUN, FAILED, DIFFERS, "error", "incomplete", "warning", "clean")
 """Of rows, the worst first."""
 _REFUSED = "DiagnosisError"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case in the table: what its steps found, put together.
+
+    Attributes:
+        program: Its name.
+        source: As it was given.
+        state: The worst of all: ``crashed``, ``killed``, ``timed out``, ``not run``, ``failed``, ``differs``,
+            ``error``, ``incomplete``, ``warning`` or ``clean``.
+        text: That in one line.
+        steps: State of each step by name.
+        keys: Folder of each step by name.
+        diagnosis: Of the program as it was given; of the compilation where it was not analyzed apart.
+    """
+
+    program: str
+    source: str
+    target: str
+    precision: str
+    gpu: str
+    gpu_type: str
+    state: str
+    text: str
+    steps: Mapping[str, str]
+    keys: Mapping[str, str]
+    failure: Failure | None
+    diagnosis: Diagnosis | None
+    fixed: FixedDims | None
+    built: Built | None
+    compared: str | None
+    reports: Mapping[str, str]
+
+    @property
+    def id(self) -> tuple[str, ...]:
+        """What makes it the same row in another sweep."""
+        return (self.program, self.target, self.precision, self.gpu, self.gpu_type)
+
+    @property
+    def label(self) -> str:
+        """The program with its variant."""
+        return ", ".join(filter(None, self.id))
 
 
 def row_of(root: Path, case: Case) -> Row:
@@ -62,8 +121,7 @@ def _outcome(results: list[StepResult], *, complete: bool) -> tuple[str, str, Fa
     told = list(_states(results))
     if not complete:
         told.append((NOT_RUN, "its steps were not all run", None))
-    worst = min(told, key=lambda each: STATES.index(each[0]), default=(NOT_RUN, "it was not run", None))
-    return worst
+    return min(told, key=lambda each: STATES.index(each[0]), default=(NOT_RUN, "it was not run", None))
 
 
 def _states(results: list[StepResult]) -> Iterator[tuple[str, str, Failure | None]]:
@@ -78,10 +136,16 @@ def _states(results: list[StepResult]) -> Iterator[tuple[str, str, Failure | Non
             yield DIFFERS, "the compiled program gives something else than the original", None
         if result.failure is not None:
             refused = result.failure.kind == _REFUSED and result.state == FAILED
-            words = f"{result.step}: {result.failure.message}"
+            words = _words(result.step, result.failure)
             yield "error" if refused else result.state, words, result.failure
         if result.fixed is not None and result.fixed.outcome == "impossible":
             yield "error", f"fix-dims: {result.fixed.text}", None
+
+
+def _words(step: str, failure: Failure) -> str:
+    """A failure in one line."""
+    because = f": {failure.because}" if failure.because else ""
+    return one_line(f"{step}: {failure.message}{because}")
 
 
 def measured_of(root: Path, case: Case) -> dict[str, Measured]:

@@ -1,10 +1,10 @@
 """The folder of a sweep: a folder for each step under the digest of what decides over it, and the results of all.
 
-    steps/KEY/result.json     what the step found, written last: where it is there and fits, the step is done
-    steps/KEY/measured.json   seconds, memory, times of calls
-    steps/KEY/depends.json    the user's modules that were imported, with their digests, and versions of packages
-    steps/KEY/report.html     its page, and what else it wrote
-    results.json, seconds.json, index.html, earlier.json
+steps/KEY/result.json     what the step found, written last: where it is there and fits, the step is done
+steps/KEY/measured.json   seconds, memory, times of calls
+steps/KEY/depends.json    the user's modules that were imported, with their digests, and versions of packages
+steps/KEY/report.html     its page, and what else it wrote
+results.json, seconds.json, index.html, earlier.json
 """
 
 from __future__ import annotations
@@ -89,12 +89,14 @@ def write_result(root: Path, key: str, result: StepResult, measured: Measured | 
 
 def read_result(root: Path, key: str) -> StepResult | None:
     """What a step found; ``None`` where it is not done, or its file is damaged."""
-    return _read(folder_of(root, key) / RESULT, StepResult)
+    found: StepResult | None = _read(folder_of(root, key) / RESULT, StepResult)
+    return found
 
 
 def read_measured(root: Path, key: str) -> Measured | None:
     """What was measured of it; ``None`` where that is not known."""
-    return _read(folder_of(root, key) / MEASURED, Measured)
+    found: Measured | None = _read(folder_of(root, key) / MEASURED, Measured)
+    return found
 
 
 def _read(path: Path, kind: type[Any]) -> Any:

@@ -149,7 +149,7 @@ def _failure(how: Ended, case: Case, step: Step, times: int) -> Failure:
         why = "a library crashed, or the model's code called for the end of the process"
         fix = f"run it alone: trtdiag {step.name} {case.program.source}; --retry-failed tries it again"
     often = f" each of {times} times" if times > 1 else ""
-    return Failure(how["state"], f"its process was ended in {step.name}", f"{by}{often}: {why}", fix, "sweep-crash")
+    return Failure(how["state"], "its process was ended", f"{by}{often}: {why}", fix, "sweep-crash")
 
 
 @dataclass(frozen=True)

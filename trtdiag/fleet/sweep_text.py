@@ -8,9 +8,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from trtdiag.fleet.facts import Row
 from trtdiag.fleet.outcome import Sweep
-from trtdiag.fleet.rows import STATES
+from trtdiag.fleet.rows import STATES, Row
 from trtdiag.fleet.view import comparison_line, headline
 from trtdiag.wording import amount, one_line
 

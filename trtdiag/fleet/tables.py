@@ -11,9 +11,10 @@ from typing import Any
 
 from trtdiag.arguments import wrong
 from trtdiag.errors import PlatformError
-from trtdiag.fleet.facts import Measured, Row
-from trtdiag.report.save import telling, write_atomically
 from trtdiag.files.atomic_write import write_whole
+from trtdiag.fleet.facts import Measured
+from trtdiag.fleet.rows import Row
+from trtdiag.report.save import telling, write_atomically
 from trtdiag.wording import first_line
 
 _KINDS: Mapping[str, type] = {

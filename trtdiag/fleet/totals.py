@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trtdiag.fleet.facts import Row
-from trtdiag.fleet.rows import STATES
+from trtdiag.fleet.rows import STATES, Row
 
 SEVERITIES = ("error", "warning", "info")
 

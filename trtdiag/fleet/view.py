@@ -9,9 +9,9 @@ from typing import Any
 
 from trtdiag import __version__
 from trtdiag.fleet.comparison import Change, SweepComparison
-from trtdiag.fleet.facts import Measured, Row
+from trtdiag.fleet.facts import Measured
 from trtdiag.fleet.options import SweepOptions
-from trtdiag.fleet.rows import STATES
+from trtdiag.fleet.rows import STATES, Row
 from trtdiag.fleet.totals import Totals
 from trtdiag.report.html import page_assets
 from trtdiag.report.page import Part, fold_label, folding_table
@@ -28,7 +28,7 @@ _MOST_RULES = 4
 _VERDICTS = {
     "crashed": "crashed",
     "killed": "killed",
-    "timed out": "at its time limit",
+    "timed out": "timed out",
     "not run": "not run",
     "failed": "failed",
     "differs": "with other outputs",
@@ -72,7 +72,10 @@ def sweep_view(
         "name": one_line(name),
         "status": page_class(worst),
         "headline": headline(totals),
-        "states": [{"state": state, "class": page_class(state), "count": f"{totals.states[state]:,}"} for state in totals.states],
+        "states": [
+            {"state": state, "class": page_class(state), "count": f"{totals.states[state]:,}"}
+            for state in totals.states
+        ],
         "heads": heads,
         "rows": [_row(rows[at], measured[at], asked, varied) for at in order],
         "rules": _rules(totals),
@@ -161,11 +164,11 @@ def _without_state(row: Row) -> str:
 
 
 def _findings(row: Row) -> str:
-    """``GRD301 ×2, TYP401``, errors first."""
+    """``GRD301 x2, TYP401``, errors first."""
     if row.diagnosis is None:
         return ""
     counts = Counter(hit.rule for hit in row.diagnosis.findings if hit.severity != "info")
-    told = [rule if count == 1 else f"{rule} ×{count:,}" for rule, count in counts.items()]
+    told = [rule if count == 1 else f"{rule} x{count:,}" for rule, count in counts.items()]
     more = f" and {len(told) - _MOST_RULES} more" if len(told) > _MOST_RULES else ""
     return ", ".join(told[:_MOST_RULES]) + more
 
@@ -205,9 +208,7 @@ def _rules(totals: Totals) -> Part | None:
 
 
 def _ops(totals: Totals) -> Part | None:
-    rows = [
-        (each.op, each.reason, f"{each.engines:,}", f"{each.calls:,}", f"{each.programs:,}") for each in totals.ops
-    ]
+    rows = [(each.op, each.reason, f"{each.engines:,}", f"{each.calls:,}", f"{each.programs:,}") for each in totals.ops]
     heads = ("op", "why", "engines that it costs", "calls", "programs")
     return folding_table(heads, rows, ("code", "", "number", "number", "number"))
 
@@ -237,7 +238,11 @@ def _changes(changes: Sequence[Change]) -> Part:
         for each in changes[:_MOST_CHANGES]
     ]
     hidden = len(changes) - _SHOWN_CHANGES
-    label = fold_label(f"{hidden:,} more", hidden, _MOST_CHANGES - _SHOWN_CHANGES, "all in results.json") if hidden > 0 else ""
+    label = (
+        fold_label(f"{hidden:,} more", hidden, _MOST_CHANGES - _SHOWN_CHANGES, "all in results.json")
+        if hidden > 0
+        else ""
+    )
     return {"rows": shown[:_SHOWN_CHANGES], "folded": shown[_SHOWN_CHANGES:], "more": label}
 
 
