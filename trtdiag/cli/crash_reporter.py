@@ -26,6 +26,7 @@ _FIXES = (
         "declare smaller ranges, compile with --optimization-level 0, or leave the op to PyTorch (--keep-in-torch);"
         " --engine-cache FOLDER keeps the engines that are built",
     ),
+    ("sweeping", "run the same command again: what was done stays"),
 )
 _FIX = "run it with PYTHONFAULTHANDLER=1 in the environment, which shows where it ended, and report that"
 

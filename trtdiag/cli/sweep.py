@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trtdiag.cli.config import read_config, refuse_other
+from trtdiag.cli.crash_reporter import last_words
 from trtdiag.cli.engine_options import BUILD_OPTIONS, ENGINE_OPTIONS
 from trtdiag.cli.option_groups import (
     BACKENDS,
@@ -23,7 +24,7 @@ from trtdiag.cli.option_groups import (
     several,
     with_options,
 )
-from trtdiag.cli.streams import own_console
+from trtdiag.cli.streams import own_console, prints_on_standard_error
 from trtdiag.cli.sweep_progress import sweep_progress
 from trtdiag.cli.value_checks import MOST_COUNT, Place, Seconds, listed
 from trtdiag.options import Precision
@@ -134,8 +135,17 @@ def sweep_command(
         require_parquet()
     if compare is not None:
         read_results(compare)  # what is no sweep is told before the work, not after it
-    with sweep_progress(quiet=quiet) as watch:
-        swept = run_sweep(sources, output, given, watch)
+    try:
+        with (
+            prints_on_standard_error(reports=True),  # Ray tells there of workers that were ended
+            sweep_progress(quiet=quiet) as watch,
+            last_words(lambda _step: None) as step,
+        ):
+            step("sweeping programs")
+            swept = run_sweep(sources, output, given, watch)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: the same command goes on, for {output} keeps what is done", err=True)
+        raise
     made = finished(swept, compare)
     for name in ("csv", "parquet"):
         if rest[name]:

@@ -66,7 +66,7 @@ class CaseRun:
         self._source: Any = None
         self._corrected: Path | None = None
         self._compiled: Path | None = None
-        self._before = frozenset(sys.modules)
+        self._before = dict(sys.modules)
 
     def run(self) -> None:
         """Do what is missing."""
@@ -186,8 +186,8 @@ class CaseRun:
     def _depends(self) -> dict[str, dict[str, str]]:
         """The user's modules that were imported here, with their digests, and the versions of packages."""
         files, packages = {}, {}
-        for name in sorted({*sys.modules} - self._before):
-            place = getattr(sys.modules[name], "__file__", None)
+        for name, module in sorted(sys.modules.items()):
+            place = None if self._before.get(name) is module else getattr(module, "__file__", None)
             if not isinstance(place, str) or not place.endswith(".py"):
                 continue
             if not _of_a_package(place):

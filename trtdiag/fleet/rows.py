@@ -89,7 +89,7 @@ def row_of(root: Path, case: Case) -> Row:
             why = why or stops(result)
     there = [result for result in found.values() if result is not None]
     analyzed = [result for result in there if result.diagnosis is not None]
-    state, text, failure = _outcome(there, complete=len(there) == len(case.steps) or bool(why))
+    state, text = _outcome(there, complete=len(there) == len(case.steps) or bool(why))
     return Row(
         program=case.program.name,
         source=case.program.source,
@@ -101,7 +101,7 @@ def row_of(root: Path, case: Case) -> Row:
         text=text,
         steps=states,
         keys=keys,
-        failure=failure,
+        failure=next((result.failure for result in there if result.failure is not None), None),
         diagnosis=analyzed[0].diagnosis if analyzed else None,
         fixed=next((result.fixed for result in there if result.fixed is not None), None),
         built=next((result.built for result in there if result.built is not None), None),
@@ -116,30 +116,30 @@ def _compared(results: list[StepResult]) -> str | None:
     return next((result.compared for result in results if result.compared is not None), built[0] if built else None)
 
 
-def _outcome(results: list[StepResult], *, complete: bool) -> tuple[str, str, Failure | None]:
-    """The worst state of a row, in words, with the failure behind it."""
+def _outcome(results: list[StepResult], *, complete: bool) -> tuple[str, str]:
+    """The worst state of a row, in words."""
     told = list(_states(results))
     if not complete:
-        told.append((NOT_RUN, "its steps were not all run", None))
-    return min(told, key=lambda each: STATES.index(each[0]), default=(NOT_RUN, "it was not run", None))
+        told.append((NOT_RUN, "its steps were not all run"))
+    return min(told, key=lambda each: STATES.index(each[0]), default=(NOT_RUN, "it was not run"))
 
 
-def _states(results: list[StepResult]) -> Iterator[tuple[str, str, Failure | None]]:
+def _states(results: list[StepResult]) -> Iterator[tuple[str, str]]:
     corrected = any(result.fixed is not None and result.fixed.file for result in results)
     compiled = any(result.step == "compile" and result.diagnosis is not None for result in results)
     for result in results:
         # What was compiled is the corrected program: what was wrong with the one that was given is no more.
         if result.diagnosis is not None and not (result.step == "analyze" and corrected and compiled):
-            yield result.diagnosis.status, result.diagnosis.text, None
+            yield result.diagnosis.status, result.diagnosis.text
         compared = result.compared or (None if result.built is None else result.built.compared)
         if compared == DIFFERS:
-            yield DIFFERS, "the compiled program gives something else than the original", None
+            yield DIFFERS, "the compiled program gives something else than the original"
         if result.failure is not None:
             refused = result.failure.kind == _REFUSED and result.state == FAILED
             words = _words(result.step, result.failure)
-            yield "error" if refused else result.state, words, result.failure
+            yield "error" if refused else result.state, words
         if result.fixed is not None and result.fixed.outcome == "impossible":
-            yield "error", f"fix-dims: {result.fixed.text}", None
+            yield "error", f"fix-dims: {result.fixed.text}"
 
 
 def _words(step: str, failure: Failure) -> str:

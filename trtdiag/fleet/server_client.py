@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,13 +20,16 @@ _PASSED_ON = ("CUDA_VISIBLE_DEVICES",)
 _BAR = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
+_KILLED: Mapping[str, Any] = {"state": KILLED, "step": "", "signal": 9, "code": 0, "seconds": 0.0}
+
+
 class ServerClient:
     """One fork server, started when it is needed."""
 
     def __init__(self) -> None:
         self._server: subprocess.Popen[bytes] | None = None
 
-    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, job: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run a case; gives how it ended, as ``fork_server`` says it.
 
         Raises:
@@ -40,6 +44,8 @@ class ServerClient:
                 reference="sweep-folder-not-shared",
             )
         server = self._server or self._started()
+        if server is None:  # it was killed before it was there
+            return _KILLED
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         line = json.dumps({**job, "environment": environment}).encode() + b"\n"
         try:
@@ -52,11 +58,11 @@ class ServerClient:
             answer = self._line(server)
         if not answer:  # somebody killed the server, and with it the case
             self.close()
-            return {"state": KILLED, "step": "", "signal": 9, "code": 0, "seconds": 0.0}
+            return _KILLED
         found: dict[str, Any] = json.loads(answer)
         return found
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> subprocess.Popen[bytes] | None:
         command = [sys.executable, "-m", "trtdiag.fleet.fork_server"]
         path = os.pathsep.join(filter(None, [_own_folder(), os.environ.get("PYTHONPATH", "")]))
         self._server = server = subprocess.Popen(
@@ -66,8 +72,10 @@ class ServerClient:
             env={**os.environ, **_BAR, "PYTHONPATH": path},
         )
         if b"ready" not in self._line(server):
-            code = server.poll()
+            code = server.wait()
             self.close()
+            if code == -signal.SIGKILL:
+                return None
             raise PlatformError(
                 "the process that runs programs did not start",
                 because=f"{' '.join(command)} ended with {code}",
