@@ -107,8 +107,9 @@ $(VENV)/.package: $(VENV)/.torch pyproject.toml
 
 # One run of pip for all: each builds the package again.
 $(VENV)/.test: $(VENV)/.torch pyproject.toml
-	@$(INSTALL) -e '.[test,rtx]' || { \
-	  echo "tensorrt-rtx cannot be had here: tests that build with it are skipped"; $(INSTALL) -e '.[test]'; }
+	@$(INSTALL) -e '.[test,rtx,fleet]' || { \
+	  echo "tensorrt-rtx or ray cannot be had here: tests that need it are skipped"; \
+	  $(INSTALL) -e '.[test,fleet]' || $(INSTALL) -e '.[test,rtx]' || $(INSTALL) -e '.[test]'; }
 	@touch $(VENV)/.package $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.

@@ -191,7 +191,7 @@ def started(programs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
         "trtdiag",
         "sweep",
         str(programs),
-        "-o",
+        "--folder",
         str(out),
         "-q",
         "--fail-on",

@@ -21,7 +21,6 @@ ORDER = (
     "wording",
     "timed_steps",
     "import_hook",
-    "orphans",
     "arguments",
     "options",
     "option_keywords",

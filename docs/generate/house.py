@@ -30,8 +30,8 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (
         "the way through",
-        ("pipeline",),
-        "the stages in order: analyze, compile, verify, bench, and the repairs between them",
+        ("pipeline", "fleet"),
+        "the stages in order: analyze, compile, verify, bench, and the repairs between them; many programs at once",
     ),
     ("the doors", ("cli", "torch_backend", "pytest_plugin"), "commands, torch.compile, pytest"),
 )

@@ -28,6 +28,8 @@ COMMANDS = {
     "rebuild": ["c.ep"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
+    # The steps are refused, after the options and before the sources: no case may start Ray.
+    "sweep": ["m.pt2", "--steps", "fix-dims,verify"],
     "report": ["m.json", "--no-html"],
     "explain": ["GRD301"],
     "rules": [],
@@ -100,6 +102,7 @@ class Case:
             *(name.upper() for name in self.parameter.opts),
             (self.parameter.name or "").upper(),
             f"[{(self.parameter.name or '').upper()}]...",  # any number of them
+            f"{(self.parameter.name or '').upper()}...",  # one or more
         ]
 
 

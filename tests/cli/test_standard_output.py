@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -20,6 +21,12 @@ from trtdiag.cli.commands import cli
 from trtdiag.cli.main import main
 from trtdiag.cli.streams import StandardOutput
 from trtdiag.errors import UserError
+from trtdiag.fleet.case_run import CaseRun
+from trtdiag.fleet.cases import cases_of
+from trtdiag.fleet.digests import Digests
+from trtdiag.fleet.facts import SweepProgram
+from trtdiag.fleet.options import SweepOptions
+from trtdiag.fleet.store import prepared
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="devices and pipes of POSIX")
@@ -38,7 +45,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "error.log").write_text("Constraints violated (n)!\n  - You marked n as dynamic, specialized to 3.\n")
     _ended("compile", "m.pt2", "--backend", "reference", "--no-html", "-o", "c.ep", "-q", folder=folder)
     _ended("analyze", "m.pt2", "--json", "m.json", "--no-html", "-q", folder=folder)
+    _swept(folder)
     return folder
+
+
+def _swept(folder: Path) -> None:
+    """All that a sweep of the program does, so that the command has nothing to run, and needs no Ray."""
+    root = prepared(folder / "sweep")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        (case,) = cases_of([SweepProgram("m.pt2", "m.pt2")], SweepOptions(), Digests(root / "digests.json"))
+    finally:
+        os.chdir(before)
+    case = replace(case, program=replace(case.program, source=str(folder / "m.pt2")))
+    CaseRun(root, case, frozenset(step.key for step in case.steps), lambda _key: None).run()
 
 
 def _ended(*arguments: str, folder: Path) -> int:
@@ -60,6 +81,7 @@ PRINTING = {
     "rebuild": ["c.ep"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
+    "sweep": ["m.pt2"],
     "report": ["m.json", "--no-html"],
     "report as SARIF": ["report", "m.json", "--no-html", "--sarif", "-"],
     "explain": ["GRD301"],

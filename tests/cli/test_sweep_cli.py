@@ -63,11 +63,10 @@ def test_without_pyarrow_parquet_is_refused_before_the_work(monkeypatch: pytest.
     [
         (["missing.pt2"], "sweep-source-unknown"),
         (["net.pt2", "--steps", "analyse"], "wrong-option"),
-        (["net.pt2", "--precision", "fp17"], "wrong-option"),
         (["net.pt2", "--target", "1.2"], "unknown-target"),
         (["net.pt2", "--gpu", "sm89", "--target", "11.4"], "sweep-gpus"),
         (["net.pt2", "--compare", "nowhere"], "sweep-not-readable"),
-        (["net.pt2", "-o", "."], "sweep-folder"),
+        (["net.pt2", "--folder", "."], "sweep-folder"),
         (["net.pt2", "--format", "pdf"], "wrong-option"),
     ],
 )

@@ -57,7 +57,7 @@ def test_one_worker_finds_what_two_find(tmp_path: Path) -> None:
     sources = [f"{FACTORIES}:{name}" for name in ("good", "even", "prints")]
     steps = ("--steps", "analyze,fix-dims,compile,verify", "--backend", "reference", "--min-segment-ops", "0")
     for workers in ("1", "2"):
-        run(tmp_path, *sources, "-o", workers, "--workers", workers, *steps, code=0)
+        run(tmp_path, *sources, "--folder", workers, "--workers", workers, *steps, code=0)
     one, two = ((tmp_path / workers / "results.json").read_bytes() for workers in ("1", "2"))
     assert one == two
 

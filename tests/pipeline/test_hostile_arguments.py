@@ -91,6 +91,30 @@ MORE: Mapping[str, Any] = {
 }
 
 
+SWEEP: Mapping[str, Any] = {
+    "programs": "missing.pt2",
+    "steps": ("fix-dims", "bench"),
+    **dict.fromkeys(
+        [
+            "targets",
+            "precisions",
+            "gpus",
+            "gpu_types",
+            "backend",
+            "select",
+            "ignore",
+            "options",
+            "workers",
+            "address",
+            "cpus",
+        ]
+    ),
+    **dict.fromkeys(
+        ["memory_gib", "time_limit_s", "retries", "retry_failed", "again", "formats", "compare", "progress"]
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callable[..., Any], dict[str, Any]]]:
     """Each public function with arguments that it takes, by name."""
@@ -138,6 +162,8 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
                 "progress": None,
             },
         ),
+        # Its steps are refused, so that nothing is run.
+        "sweep": (trtdiag.sweep, {**SWEEP, "folder": folder / "sweep"}),
         "AnalyzeOptions": (trtdiag.AnalyzeOptions, dict(vars(trtdiag.AnalyzeOptions()))),
         "CompileOptions": (trtdiag.CompileOptions, dict(vars(trtdiag.CompileOptions()))),
         "PartitionOptions": (PartitionOptions, dict(vars(PartitionOptions()))),
@@ -169,6 +195,7 @@ NAMES = (
     "rebuild",
     "bench",
     "fix_dims",
+    "sweep",
     "AnalyzeOptions",
     "CompileOptions",
     "PartitionOptions",
@@ -200,7 +227,14 @@ def test_the_table_is_complete(calls: Mapping[str, tuple[Callable[..., Any], dic
         for name in trtdiag.__all__
         if isinstance(found := getattr(trtdiag, name), type) and issubclass(found, Exception)
     }
-    made_by_others = {"Benchmark", "Fix", "Verification", "__version__", *errors}  # results, which nobody makes by hand
+    made_by_others = {
+        "Benchmark",
+        "Fix",
+        "Sweep",
+        "Verification",
+        "__version__",
+        *errors,
+    }  # results, which nobody makes by hand
     assert set(trtdiag.__all__) - made_by_others <= {*NAMES, "Precision"}
     for name, (_, given) in calls.items():
         if name in trtdiag.__all__ and name not in ("CompiledProgram", "Report"):

@@ -16,7 +16,7 @@ import time
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from trtdiag.orphans import end_with_parent
+from trtdiag.fleet.orphans import end_with_parent
 
 if TYPE_CHECKING:
     from trtdiag.errors import TrtdiagError

@@ -39,7 +39,10 @@ _STEPS = ("analyze", "fix-dims", "compile", "verify", "bench")
 _WHAT: Options = {
     "steps": several("STEPS", f"What is done: {','.join(_STEPS)}  [default: analyze]"),
     "target": several("VERSION", "TensorRT versions, such as 10.16 or rtx-1.7; several with commas."),
-    "precision": several("PRECISION", f"{', '.join(each.value for each in Precision)}  [default: keep]"),
+    "precision": {
+        **one_of([each.value for each in Precision], "May be given several times  [default: keep]"),
+        "multiple": True,
+    },
     "gpu": several("GPU", "GPU generations for targets of TensorRT-RTX: sm75 to sm121, or all."),
     "backend": one_of(BACKENDS, "[default: tensorrt where installed]"),
 }
@@ -72,23 +75,21 @@ _WRITTEN: Options = {
     "format": several("FORMATS", f"Of the report of each program: {','.join(_FORMATS)}  [default: html]"),
     "csv": flag("Also write the table as results.csv."),
     "parquet": flag("Also write the table as results.parquet; needs pyarrow."),
-    "compare": path(
-        "SWEEP", "The sweep to compare with, its folder or results.json  [default: the one before in FOLDER]"
-    ),
+    "compare": path("SWEEP", "The sweep to compare with, its folder or results.json  [default: what was in FOLDER]"),
     "open": flag("Open the page in the browser."),
 }
 GROUPS = (
     ("What is done", (*_WHAT, "select", "ignore")),
     ("How programs are run", tuple(_HOW)),
     ("What goes into engines, and how they are built", tuple(_ENGINES)),
-    ("What is written", ("output", *_WRITTEN, "fail_on", "quiet", "verbose", "debug")),
+    ("What is written", ("folder", *_WRITTEN, "fail_on", "quiet", "verbose", "debug")),
 )
 
 
 @click.command("sweep", cls=GroupedCommand, groups=GROUPS)
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("sources", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", type=Place(path_type=Path), default=Path("sweep"), metavar="FOLDER", help="[default: sweep]"
+    "--folder", type=Place(path_type=Path), default=Path("sweep"), metavar="FOLDER", help="Keeps all  [default: sweep]"
 )
 @with_options(_WHAT)
 @click.option("--select", multiple=True, metavar="RULE", help="Only these rules: ids, beginnings of ids, names.")
@@ -99,7 +100,7 @@ GROUPS = (
 @debug_option
 def sweep_command(
     sources: tuple[str, ...],
-    output: Path,
+    folder: Path,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     compare: str | None,
@@ -110,7 +111,7 @@ def sweep_command(
     """Look at many programs at once, each in a process of its own, on Ray.
 
     \b
-    SOURCE is one or several of:
+    SOURCES are one or several of:
       models/                  a folder: all .pt2 and .ep files and folders of Hugging Face in it
       model.pt2, llama/        what analyze takes
       package.module:factory
@@ -142,9 +143,9 @@ def sweep_command(
             last_words(lambda _step: None) as step,
         ):
             step("sweeping programs")
-            swept = run_sweep(sources, output, given, watch)
+            swept = run_sweep(sources, folder, given, watch)
     except KeyboardInterrupt:
-        click.echo(f"interrupted: the same command goes on, for {output} keeps what is done", err=True)
+        click.echo(f"interrupted: the same command goes on, for {folder} keeps what is done", err=True)
         raise
     made = finished(swept, compare)
     for name in ("csv", "parquet"):
@@ -153,7 +154,7 @@ def sweep_command(
     if not quiet:
         from trtdiag.fleet.sweep_text import print_sweep
 
-        print_sweep(made, own_console(), output)
+        print_sweep(made, own_console(), folder)
     if rest["open"]:
         from trtdiag.report.formats import open_page
 

@@ -18,7 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LONGEST_NAME = 255
 """Bytes.  Source: NAME_MAX of Linux, macOS and Windows; a file system may take fewer, and says so itself."""
 
-_SOURCES = frozenset({"source", "compiled", "saved"})
+_SOURCES = frozenset({"source", "sources", "compiled", "saved"})
 """The arguments that name files: paths begin in the working folder, and reports are written there."""
 
 MOST_MIB = 1 << 40

@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from trtdiag.fleet.facts import CRASHED, DONE, KILLED, TIMED_OUT
-from trtdiag.orphans import end_with_parent
+from trtdiag.fleet.orphans import end_with_parent
 
 FINISHED = "finished"
 _POLL_S = 0.05

@@ -40,7 +40,7 @@ class ServerClient:
             raise PlatformError(
                 f"a worker does not see the folder of the sweep, {root}",
                 because=f"{MARK} is not in it on {os.uname().nodename}",
-                fix="name a folder that all machines of the cluster have at the same place: -o /shared/sweep",
+                fix="name a folder that all machines of the cluster have at the same place",
                 reference="sweep-folder-not-shared",
             )
         server = self._server or self._started()

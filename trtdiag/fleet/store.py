@@ -58,7 +58,7 @@ def prepared(root: Path) -> Path:
         raise UserError(
             f"{root} is there, and no folder of a sweep",
             because="it holds other files" if root.is_dir() else "it is a file",
-            fix="name a folder that is empty or not there: -o sweep",
+            fix="name a folder that is empty or not there",
             reference="sweep-folder",
         )
     with telling(root, "sweep"):

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from trtdiag.fleet.outcome import Sweep
 from trtdiag.fleet.rows import STATES, Row
-from trtdiag.fleet.view import comparison_line, headline
+from trtdiag.fleet.view import comparison_line, headline, variant_of, varied_in
 from trtdiag.wording import amount, one_line
 
 _MOST_ROWS = 10
@@ -38,8 +38,9 @@ def _lines(made: Sweep) -> Iterator[Text]:
     bad = sorted((row for row in made.rows if STATES.index(row.state) < _BAD), key=lambda row: STATES.index(row.state))
     if bad:
         yield Text("")
+    varied = varied_in(made.rows)
     for row in bad[:_MOST_ROWS]:
-        yield _row(row)
+        yield _row(row, variant_of(row, varied))
     yield from _more(len(bad))
     if made.totals.rules:
         yield Text("\nRules by programs:")
@@ -54,9 +55,10 @@ def _lines(made: Sweep) -> Iterator[Text]:
     yield Text("")
 
 
-def _row(row: Row) -> Text:
+def _row(row: Row, variant: str) -> Text:
     line = Text(f"{row.state:<9} ", style=_STYLES.get(row.state, "red"))
-    return line.append(f"{one_line(row.label, _NAME_CHARS)}: {one_line(row.text)}", style="default")
+    name = one_line(row.program, _NAME_CHARS)
+    return line.append(f"{name}{f' ({variant})' if variant else ''}: {one_line(row.text)}", style="default")
 
 
 def _more(count: int) -> Iterator[Text]:

@@ -65,7 +65,7 @@ def sweep_view(
     """All that the page shows."""
     order = sorted(range(len(rows)), key=lambda at: STATES.index(rows[at].state))
     asked = set(options.steps)
-    varied = _varied(rows)
+    varied = varied_in(rows)
     worst = rows[order[0]].state if rows else "clean"
     heads = _heads(asked)
     return {
@@ -98,10 +98,15 @@ def headline(totals: Totals) -> str:
     return f"{amount(totals.programs, 'program')}{cases}: {told}"
 
 
-def _varied(rows: Sequence[Row]) -> tuple[bool, ...]:
+def varied_in(rows: Sequence[Row]) -> tuple[bool, ...]:
     """Which of target, precision, generation and type of GPU are not the same in all rows."""
     columns = zip(*(row.id[1:] for row in rows), strict=True)
     return tuple(any(one != other for one, other in pairwise(column)) for column in columns)
+
+
+def variant_of(row: Row, varied: Sequence[bool]) -> str:
+    """What tells a row from others of its program: ``10.16, fp16``."""
+    return ", ".join(each for each, shown in zip(row.id[1:], varied, strict=True) if shown and each)
 
 
 def _heads(asked: set[str]) -> list[dict[str, str]]:
@@ -147,7 +152,7 @@ def _row(row: Row, times: Times, asked: set[str], varied: Sequence[bool]) -> Par
     reports = list(row.reports.items())
     return {
         "name": one_line(row.program, _NAME_CHARS),
-        "variant": ", ".join(each for each, shown in zip(row.id[1:], varied, strict=True) if shown and each),
+        "variant": variant_of(row, varied),
         "href": reports[0][1] if reports else "",
         "more": [{"text": step, "href": href} for step, href in reports[1:]],
         "state": row.state,
