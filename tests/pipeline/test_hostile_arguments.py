@@ -91,30 +91,6 @@ MORE: Mapping[str, Any] = {
 }
 
 
-SWEEP: Mapping[str, Any] = {
-    "programs": "missing.pt2",
-    "steps": ("fix-dims", "bench"),
-    **dict.fromkeys(
-        [
-            "targets",
-            "precisions",
-            "gpus",
-            "gpu_types",
-            "backend",
-            "select",
-            "ignore",
-            "options",
-            "workers",
-            "address",
-            "cpus",
-        ]
-    ),
-    **dict.fromkeys(
-        ["memory_gib", "time_limit_s", "retries", "retry_failed", "again", "formats", "compare", "progress"]
-    ),
-}
-
-
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callable[..., Any], dict[str, Any]]]:
     """Each public function with arguments that it takes, by name."""
@@ -122,6 +98,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     compiled = trtdiag.compile(program, backend="reference", min_segment_ops=0, verify=False)
     report, fix = trtdiag.analyze(program), trtdiag.fix_dims(*_asked()[:2])
     folder = tmp_path_factory.mktemp("arguments")
+    sweep = dict.fromkeys(inspect.signature(trtdiag.__getattr__("sweep")).parameters)
     model = {"source": program, "options": None, "inputs": None, "progress": None}
     return {
         "analyze": (trtdiag.analyze, {**model, "meta": False}),
@@ -163,7 +140,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
             },
         ),
         # Its steps are refused, so that nothing is run.
-        "sweep": (trtdiag.sweep, {**SWEEP, "folder": folder / "sweep"}),
+        "sweep": (trtdiag.sweep, {**sweep, "programs": "a", "folder": folder / "x", "steps": ("fix-dims", "bench")}),
         "AnalyzeOptions": (trtdiag.AnalyzeOptions, dict(vars(trtdiag.AnalyzeOptions()))),
         "CompileOptions": (trtdiag.CompileOptions, dict(vars(trtdiag.CompileOptions()))),
         "PartitionOptions": (PartitionOptions, dict(vars(PartitionOptions()))),
@@ -227,14 +204,8 @@ def test_the_table_is_complete(calls: Mapping[str, tuple[Callable[..., Any], dic
         for name in trtdiag.__all__
         if isinstance(found := getattr(trtdiag, name), type) and issubclass(found, Exception)
     }
-    made_by_others = {
-        "Benchmark",
-        "Fix",
-        "Sweep",
-        "Verification",
-        "__version__",
-        *errors,
-    }  # results, which nobody makes by hand
+    # Results, which nobody makes by hand.
+    made_by_others = {"Benchmark", "Fix", "Sweep", "Verification", "__version__", *errors}
     assert set(trtdiag.__all__) - made_by_others <= {*NAMES, "Precision"}
     for name, (_, given) in calls.items():
         if name in trtdiag.__all__ and name not in ("CompiledProgram", "Report"):
