@@ -1,6 +1,7 @@
 """The whole command beside the export of its program, in CPU seconds (user and system) of processes of their own.
 
     python benchmarks/whole_command.py                           the zoo, the smallest first, then Llama 3 of all sizes
+    python benchmarks/whole_command.py --every 2                 each second model of the zoo, then Llama 3
     python benchmarks/whole_command.py espcn bert_base           some models
     python benchmarks/whole_command.py --total-s 1200 --json out.json
     python benchmarks/whole_command.py --no-llama --beside ../trtdiag-before
@@ -120,6 +121,7 @@ def parsed() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", help="of the zoo; default: all, the smallest first")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="of all models each N-th")
     parser.add_argument("--total-s", type=float, default=float("inf"), help="no model begins after so many seconds")
     parser.add_argument("--no-llama", action="store_true", help="the zoo alone")
     parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="another checkout, whose command runs in turns")
@@ -138,7 +140,7 @@ def main() -> None:
         for checkout in filter(None, (ROOT, beside)):
             cpu_seconds([sys.executable, "-m", "compileall", "-q", str(checkout / "trtdiag")], ROOT, folder)
     rows: list[Row] = []
-    for name in asked.models or BY_OPS:
+    for name in asked.models or BY_OPS[:: asked.every]:
         left = time.monotonic() < ends
         rows.append(row_of(name, beside) if left else {"model": name, "state": "not run"})
         if asked.json:

@@ -88,7 +88,7 @@ def _object_reader(kind: Any, readers: Mapping[str, Reader], check: Check | None
     """Of a dataclass, or of a union, which has exactly one member."""
     union = issubclass(kind, _Union)
     form = "have exactly one member" if union else "be an object"
-    make = kind.create if union else kind
+    make = _maker(kind) if union else kind
     required = [
         field.name
         for field in dataclasses.fields(kind)
@@ -119,6 +119,21 @@ def _object_reader(kind: Any, readers: Mapping[str, Reader], check: Check | None
         return built
 
     return read
+
+
+def _maker(kind: Any) -> Callable[..., Any]:
+    """Makes a union of one member; torch's own way asks a dataclass for its fields twice for each object."""
+    made: dict[str, dict[str, Any]] = {}
+
+    def make(**member: Any) -> Any:
+        (name,) = member
+        if name not in made:
+            made[name] = dict(vars(kind.create(**member)))
+        built = kind.__new__(kind)
+        vars(built).update(made[name] | member)
+        return built
+
+    return make
 
 
 def _items_reader(kind: type, reader: Reader) -> Reader:
