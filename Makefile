@@ -110,6 +110,8 @@ $(VENV)/.test: $(VENV)/.torch pyproject.toml
 	@$(INSTALL) -e '.[test,rtx,fleet]' || { \
 	  echo "tensorrt-rtx or ray cannot be had here: tests that need it are skipped"; \
 	  $(INSTALL) -e '.[test,fleet]' || $(INSTALL) -e '.[test,rtx]' || $(INSTALL) -e '.[test]'; }
+	@$(INSTALL) 'tritonclient[http,grpc]' && $(INSTALL) --no-deps nvidia-pytriton || \
+	  echo "nvidia-pytriton or tritonclient cannot be had here: tests with a real Triton server are skipped"
 	@touch $(VENV)/.package $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.

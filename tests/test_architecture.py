@@ -45,6 +45,7 @@ ORDER = (
     "analysis",
     "report",
     "benchmark",
+    "deployment",
     "pipeline",
     "fleet",
     "torch_backend",

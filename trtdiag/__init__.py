@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from trtdiag.artifact.rebuild import rebuild as rebuild
     from trtdiag.artifact.save import save as save
     from trtdiag.benchmark.facts import Benchmark as Benchmark
+    from trtdiag.deployment.engines import EngineExport as EngineExport, export_engine as export_engine
+    from trtdiag.deployment.triton import TritonExport as TritonExport, export_triton as export_triton
     from trtdiag.errors import (
         ArgumentError as ArgumentError,
         ArtifactError as ArtifactError,
@@ -56,6 +58,8 @@ _NAMES = {
     "trtdiag.artifact.rebuild": "rebuild",
     "trtdiag.artifact.save": "save",
     "trtdiag.benchmark.facts": "Benchmark",
+    "trtdiag.deployment.engines": "EngineExport export_engine",
+    "trtdiag.deployment.triton": "TritonExport export_triton",
     "trtdiag.errors": (
         "ArgumentError ArtifactError CaptureError DiagnosisError DimsError EngineBuildError InternalError PlatformError"
         " ShapeOutOfRangeError TrtdiagError UnsupportedOpError UserError VerificationError"

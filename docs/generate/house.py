@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("verification", "analysis", "report", "benchmark"),
         "beside the original; findings; every format; times",
     ),
+    ("what is served", ("deployment",), "models of Triton Inference Server, engines alone for C++"),
     (
         "the way through",
         ("pipeline", "fleet"),

@@ -9,6 +9,8 @@ from trtdiag.cli.analyze import analyze
 from trtdiag.cli.bench import bench_command
 from trtdiag.cli.compile import compile_command
 from trtdiag.cli.completion import completion
+from trtdiag.cli.export_engine import export_engine_command
+from trtdiag.cli.export_triton import export_triton_command
 from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.cli.ops import ops
 from trtdiag.cli.rebuild import rebuild_command
@@ -42,7 +44,12 @@ def cli() -> None:
 
 
 for _command in (
+<<<<<<< HEAD
     *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, sweep_command),
     *(report_command, explain, rules, ops, completion),
+=======
+    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, report_command),
+    *(export_triton_command, export_engine_command, explain, rules, ops, completion),
+>>>>>>> e0741acf (Export compiled programs to Triton's repositories and as plans alone)
 ):
     cli.add_command(_command)
