@@ -70,10 +70,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def serving(repository: Path, folder: Path) -> Iterator[tuple[Any, Path]]:
-    """A client of a server with this repository, and the server's log; the server ends with the block."""
-    from tritonclient.http import InferenceServerClient
-
+def serving(repository: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """The address of a server with this repository, and the server's log; the server ends with the block."""
     home = server_or_skip()
     backends = folder / "backends"
     shutil.copytree(home / "backends", backends)
@@ -88,18 +86,29 @@ def serving(repository: Path, folder: Path) -> Iterator[tuple[Any, Path]]:
     ]
     with log.open("wb") as written:
         server = subprocess.Popen(command, stdout=written, stderr=written, env=_env(home))
-    client = InferenceServerClient(f"127.0.0.1:{port}", concurrency=8)
     try:
-        _wait(client, server, log)
-        yield client, log
+        with client_of(f"127.0.0.1:{port}") as client:
+            _wait(client, server, log)
+        yield f"127.0.0.1:{port}", log
     finally:
-        client.close()
         server.send_signal(signal.SIGTERM)
         try:
             server.wait(timeout=30)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+@contextmanager
+def client_of(address: str) -> Iterator[Any]:
+    """A client, which belongs to one thread."""
+    from tritonclient.http import InferenceServerClient
+
+    client = InferenceServerClient(address)
+    try:
+        yield client
+    finally:
+        client.close()
 
 
 def _wait(client: Any, server: subprocess.Popen[bytes], log: Path) -> None:

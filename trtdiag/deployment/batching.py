@@ -117,7 +117,9 @@ def _prove(compiled: CompiledProgram, interface: Interface, symbol: str) -> int:
             states[node] = Rows(0) if node.name in inputs else FREE
         elif node in calls:
             network = _network(compiled, *calls[node])
-            states[node] = _through(network, [_entering(states, given) for given in node.args[0]], calls[node][1])
+            states[node] = through(
+                network, [_entering(states, given) for given in node.args[0]], f"the engine {calls[node][1].buffer}"
+            )
             count += len(network.layers)
         elif node.op == "call_function" and node.target is operator.getitem:
             states[node] = states[node.args[0]][node.args[1]]
@@ -163,13 +165,17 @@ def _network(compiled: CompiledProgram, index: int, call: EngineNode) -> Network
         raise CoupledError(f"the network of an engine cannot be read: {error.because}") from error
 
 
-def _through(network: Network, given: Sequence[State], call: EngineNode) -> list[State]:
+def through(network: Network, given: Sequence[State], where: str) -> list[State]:
     """Where the samples lie in the outputs of a network.
+
+    Args:
+        network: The network.
+        given: Where they lie in its inputs.
+        where: What to call it.
 
     Raises:
         CoupledError: A layer mixes them; names it.
     """
-    where = f"the engine {call.buffer}"
     named = {_symbol(network, index, state.axis) for index, state in enumerate(given) if isinstance(state, Rows)}
     if not named:
         need(all(isinstance(state, Free) for state in given), f"{where} computes with the size of the batch")

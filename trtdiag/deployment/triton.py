@@ -164,7 +164,7 @@ def export_triton(
                 (folder / file).write_bytes(content)
             return
         _put_program(sources[0], folder / PROGRAM)
-        (folder / "model.py").write_text(_model_py(interface, imports), encoding="utf-8")
+        (folder / "model.py").write_text(_model_py(interface, imports, batched=bool(largest)), encoding="utf-8")
 
     write_model(model, number, fill, texts, replace=force)
     left_out = [f"{each} is no tensor and is not returned" for each in interface.left_out]
@@ -259,17 +259,19 @@ def _put_program(source: Any, place: Path) -> None:
         shutil.copyfile(source, place)
 
 
-def _model_py(interface: Interface, imports: Sequence[str]) -> str:
+def _model_py(interface: Interface, imports: Sequence[str], *, batched: bool) -> str:
     """The code that Triton's Python backend runs, for this program."""
     count = len(interface.inputs) + len(interface.constants)
     names = {port.leaf: port.name for port in interface.inputs}
     inputs = tuple(names.get(leaf) for leaf in range(count))
     outputs = tuple((port.name, port.leaf) for port in interface.outputs)
+    bare = tuple(port.name for ports in _both(interface) for port in ports if not port.dims and not batched)
     code = _TEMPLATE.read_text(encoding="utf-8")
     for empty, full in (
         ("IMPORTS = ()", f"IMPORTS = {tuple(imports)!r}"),
         ("INPUTS = ()", f"INPUTS = {inputs!r}"),
         ("CONSTANTS = {}", f"CONSTANTS = {dict(interface.constants)!r}"),
+        ("BARE = ()", f"BARE = {bare!r}"),
         ("OUTPUTS = ()", f"OUTPUTS = {outputs!r}"),
     ):
         code = code.replace(empty, full)

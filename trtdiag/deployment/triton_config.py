@@ -126,7 +126,11 @@ def config_text(model: TritonModel) -> str:
     lines += [f"max_batch_size: {model.max_batch_size}"]
     for field, tensors in (("input", model.inputs), ("output", model.outputs)):
         for tensor in tensors:
-            lines += [f"{field} {{  # {tensor.said}", *_indented(_tensor(tensor)), "}"]
+            lines += [
+                f"{field} {{  # {tensor.said}",
+                *_indented(_tensor(tensor, batched=model.max_batch_size > 0)),
+                "}",
+            ]
     group = [f"kind: {model.kind}", f"count: {model.instances}"]
     if model.profiles > 1:
         group.append(f"profile: [{', '.join(_quoted(str(index)) for index in range(model.profiles))}]")
@@ -142,10 +146,10 @@ def config_text(model: TritonModel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tensor(tensor: ModelTensor) -> list[str]:
+def _tensor(tensor: ModelTensor, *, batched: bool) -> list[str]:
     lines = [f"name: {_quoted(tensor.name)}", f"data_type: {triton_type(tensor.dtype, tensor.said)}"]
-    if not tensor.dims:  # Triton takes no tensor without dims, and makes one of an element of it
-        return [*lines, "dims: [1]", "reshape { shape: [] }"]
+    if not tensor.dims:  # Triton has none without dims: it is one of an element, which only a batch can lose again
+        return [*lines, "dims: [1]", *(["reshape { shape: [] }"] if batched else [])]
     return [*lines, f"dims: [{', '.join('-1' if size is None else str(size) for size in tensor.dims)}]"]
 
 
