@@ -44,12 +44,7 @@ def cli() -> None:
 
 
 for _command in (
-<<<<<<< HEAD
     *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, sweep_command),
-    *(report_command, explain, rules, ops, completion),
-=======
-    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, report_command),
-    *(export_triton_command, export_engine_command, explain, rules, ops, completion),
->>>>>>> e0741acf (Export compiled programs to Triton's repositories and as plans alone)
+    *(export_triton_command, export_engine_command, report_command, explain, rules, ops, completion),
 ):
     cli.add_command(_command)
