@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, OutputKind, TensorArgument
-from torch.utils import _pytree as pytree
 
 from trtdiag.errors import DimsError, UserError
+from trtdiag.frontend.call_leaves import result_ways
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.program import Program
 from trtdiag.graph.values import NodeReader, TensorValue
@@ -128,7 +128,7 @@ def output_ports(exported: ExportedProgram, taken: Iterable[str] = ()) -> tuple[
     reader, names = NodeReader(), set(taken)
     ports: list[Port] = []
     left_out: list[str] = []
-    for leaf, (spec, said) in enumerate(zip(specs, _ways(exported.call_spec.out_spec, len(specs)), strict=True)):
+    for leaf, (spec, said) in enumerate(zip(specs, _ways(exported, len(specs)), strict=True)):
         value = reader.node(nodes[spec.name]).tensor if isinstance(spec, TensorArgument) else None
         if not isinstance(value, TensorValue):
             left_out.append(said)
@@ -138,27 +138,17 @@ def output_ports(exported: ExportedProgram, taken: Iterable[str] = ()) -> tuple[
     return tuple(ports), tuple(left_out)
 
 
-def _ways(spec: Any, count: int) -> list[str]:
+def _ways(exported: ExportedProgram, count: int) -> list[str]:
     """The way to each result: ``logits`` of a dict, ``output_0`` of a tuple, ``output`` where it is one tensor."""
-    paths: list[tuple[Any, ...]] = []
-    if spec is not None:
-        try:
-            tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-            paths = [tuple(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
-        except (ValueError, TypeError, KeyError, AttributeError):  # a class of the user's that takes no numbers
-            paths = []
-    if len(paths) != count:
+    ways = result_ways(exported)
+    if len(ways) != count:
         return [f"output_{index}" for index in range(count)] if count > 1 else ["output"] * count
-    return [_word(path) for path in paths]
+    return [_word(way) for way in ways]
 
 
-def _word(path: Iterable[Any]) -> str:
-    steps = []
-    for step in path:
-        key = next((getattr(step, name) for name in ("key", "idx", "name") if hasattr(step, name)), step)
-        steps.append(str(key))
-    word = "_".join(steps)
-    return word if word and not word[0].isdigit() else "_".join(("output", *steps))
+def _word(way: tuple[str, ...]) -> str:
+    word = "_".join(way)
+    return word if word and not word[0].isdigit() else "_".join(("output", *way))
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -104,7 +104,8 @@ def whole_program(compiled: CompiledProgram) -> WholeProgram | str:
         return "a call changes what it is given or keeps"
     if call.manifest.counts:
         return "the data decide sizes of its results"
-    if not all(port.dims for port in (*call.manifest.inputs, *call.manifest.outputs)):
+    edge = [port.dims for port in call.manifest.inputs] + [port.dims for port in call.manifest.outputs]
+    if not all(edge):
         return "a tensor of its engine has no dims"
     returned = [name for name in signature.user_outputs if isinstance(name, str)]
     outputs = {node.name: index for node, index in parts.items()}

@@ -39,6 +39,27 @@ def nested_leaves(spec: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     return leaves
 
 
+def result_ways(exported: ExportedProgram) -> list[tuple[str, ...]]:
+    """The way to each leaf of a program's result, as the keys, places and names of its steps.
+
+    Empty where the result is nested in a class that does not say it.
+    """
+    spec = exported.call_spec.out_spec
+    if spec is None:
+        return []
+    try:
+        tree = pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+        found = pytree.tree_flatten_with_path(tree)[0]
+    except (ValueError, TypeError, KeyError, AttributeError):  # a class of the user's that takes no numbers
+        return []
+    return [tuple(_step(step) for step in path) for path, _ in found]
+
+
+def _step(step: Any) -> str:
+    named = (getattr(step, name) for name in ("key", "idx", "name") if hasattr(step, name))
+    return str(next(named, step))
+
+
 def _refused(seen: str, spec: Any) -> UserError:
     return UserError(
         "the program is called with other arguments than it was exported with",
