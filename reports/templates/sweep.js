@@ -7,7 +7,7 @@ document.adoptedStyleSheets.push(sheet);
 const table = document.querySelector("table.programs");
 const body = table.tBodies[0];
 const lines = [...body.rows];
-const texts = new Map(lines.map((line) => [line, line.textContent.toLowerCase()]));
+const texts = new Map(lines.map((line) => [line, `${line.textContent} ${line.dataset.also ?? ""}`.toLowerCase()]));
 const field = document.getElementById("find");
 const boxes = [...document.querySelectorAll("input[name=state]")];
 const told = document.getElementById("shown");

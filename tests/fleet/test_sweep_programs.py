@@ -56,6 +56,14 @@ def test_a_folder_is_its_programs_and_not_those_of_a_sweep(here: Path) -> None:
     assert sources_of("nets") == ["nets/a.ep", "nets/b.pt2", "nets/deep/c.pt2", "nets/llama"]
 
 
+def test_programs_are_called_by_their_place_in_the_folder(here: Path) -> None:
+    (here / "more").mkdir()
+    (here / "more/b.pt2").write_text("")
+    programs, _, _ = read_programs(["nets", "more", "nets/deep/c.pt2", {"source": "nets/deep", "name": "mine"}])
+    names = ["a.ep", "b.pt2", "deep/c.pt2", "llama", "more/b.pt2", "mine/c.pt2"]
+    assert [program.name for program in programs] == names  # b.pt2 was taken; what is named twice is one
+
+
 def test_a_folder_of_hugging_face_a_factory_and_a_pattern(here: Path) -> None:
     assert sources_of("nets/llama") == ["nets/llama"]
     assert sources_of("package.module:net", "net.py:Net") == ["package.module:net", "net.py:Net"]

@@ -31,7 +31,7 @@ from trtdiag.fleet.totals import OpTotal, RuleTotal, totals_of
 def test_totals_count_programs_and_not_cases() -> None:
     other = replace(ROW, precision="fp16", diagnosis=replace(DIAGNOSIS, findings=(WARNING, WARNING, ERROR)))
     second = replace(
-        row_in("error", "two"), diagnosis=replace(DIAGNOSIS, left=(LeftOp("aten.sort.default", "x", 9, 3),))
+        row_in("error", "two"), diagnosis=replace(DIAGNOSIS, left=(LeftOp("aten.sort.default", "x", "why", 9, 3),))
     )
     totals = totals_of([ROW, other, second])
     assert (totals.programs, totals.rows, totals.states) == (2, 3, {"error": 1, "warning": 2})
@@ -41,8 +41,8 @@ def test_totals_count_programs_and_not_cases() -> None:
         RuleTotal("GRD301", "guard-breaks-range", "error", 1, 1),
     )
     assert totals.ops == (
-        OpTotal("aten.sort.default", "x", 3, 9, 1),
-        OpTotal("aten.sort.default", "no-converter", 1, 2, 1),  # the same in both precisions
+        OpTotal("aten.sort.default", "x", "why", 3, 9, 1),
+        OpTotal("aten.sort.default", "no-converter", "it has no converter", 1, 2, 1),  # the same in both precisions
     )
 
 

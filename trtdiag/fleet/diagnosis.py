@@ -56,8 +56,17 @@ def diagnosis_of(report: Report) -> Diagnosis:
 def _left(split: Mapping[str, Any] | None) -> tuple[LeftOp, ...]:
     """What stays with PyTorch, with the engines that each costs."""
     costs = () if split is None else split["costs"]
+    words = (
+        {} if split is None else {(each["op"], each["reason"]): each["why"] for each in split["left_to_pytorch"][::-1]}
+    )
     found = [
-        LeftOp(each["op"], each["reason"], each["calls"], max(0, each["engines_before"] - each["engines_after"]))
+        LeftOp(
+            op=each["op"],
+            reason=each["reason"],
+            why=one_line(words.get((each["op"], each["reason"]), each["reason"])),
+            calls=each["calls"],
+            engines=max(0, each["engines_before"] - each["engines_after"]),
+        )
         for each in costs
     ]
     return tuple(sorted(found, key=lambda each: (-each.engines, -each.calls, each.op, each.reason))[:_MOST_OPS])

@@ -121,10 +121,19 @@ class Hit:
 
 @dataclass(frozen=True)
 class LeftOp:
-    """Ops that stay with PyTorch for one reason, and how many engines there would be less if an engine took them."""
+    """Ops that stay with PyTorch for one reason.
+
+    Attributes:
+        op: The op.
+        reason: The reason's name.
+        why: The reason in words, of the first of them.
+        calls: How often it is called.
+        engines: How many engines there would be less if an engine took them.
+    """
 
     op: str
     reason: str
+    why: str
     calls: int
     engines: int
 

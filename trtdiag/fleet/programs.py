@@ -32,12 +32,12 @@ def read_programs(sources: Sequence[Any]) -> tuple[tuple[SweepProgram, ...], Map
     Raises:
         UserError: ``sweep-source-unknown``, ``sweep-without-programs``, ``manifest-unreadable``, ``sweep-names``.
     """
-    found: list[SweepProgram] = []
+    found: list[Named] = []
     sweep: dict[str, Any] = {}
     options: dict[str, Any] = {}
     for source in sources:
         if isinstance(source, SweepProgram):
-            found.append(source)
+            found.append((source, source.source))
         elif isinstance(source, Mapping):
             found += _expanded(program_of(source, Path(), "a program"))
         elif isinstance(source, (str, os.PathLike)):
@@ -62,15 +62,17 @@ def read_programs(sources: Sequence[Any]) -> tuple[tuple[SweepProgram, ...], Map
     return _named(found), sweep, options
 
 
+Named = tuple[SweepProgram, str]
+"""A program, and what to call it where it has no name."""
 _SAVE = "save a live program with torch.export.save, and name the file: each runs in a process of its own"
 
 
-def _expanded(program: SweepProgram) -> Iterator[SweepProgram]:
+def _expanded(program: SweepProgram) -> Iterator[Named]:
     """The program, or those that its source stands for: of a folder, or of a pattern with stars."""
     text = program.source
     if os.path.isdir(text):
         if any(os.path.isfile(os.path.join(text, name)) for name in _OF_HUGGING_FACE):
-            yield program
+            yield program, text
             return
         places = list(_below(Path(text)))
         if not places:
@@ -80,23 +82,23 @@ def _expanded(program: SweepProgram) -> Iterator[SweepProgram]:
                 fix="name a folder that has",
                 reference="sweep-without-programs",
             )
-        yield from _several(program, places)
+        yield from _several(program, places, Path(text))
     elif os.path.exists(text) or _names_factory(text):
-        yield program
+        yield program, text
     elif _MAGIC & {*text}:
         places = [Path(each) for each in sorted(glob.glob(text, recursive=True))]
         if not places:
             raise _unknown(text, "no file has such a name")
-        yield from _several(program, places)
+        yield from _several(program, places, Path())
     else:
         raise _unknown(text, "there is no such file or folder, and it is not package.module:factory")
 
 
-def _several(program: SweepProgram, places: Sequence[Path]) -> Iterator[SweepProgram]:
-    """A program for each place; a name that was given begins theirs."""
+def _several(program: SweepProgram, places: Sequence[Path], folder: Path) -> Iterator[Named]:
+    """A program for each place, called by its place in the folder; a name that was given begins theirs."""
     for place in places:
-        text = place.as_posix()
-        yield replace(program, source=text, name=f"{program.name}/{place.name}" if program.name else "")
+        name = place.relative_to(folder).as_posix() if place.is_relative_to(folder) else place.as_posix()
+        yield replace(program, source=place.as_posix(), name=f"{program.name}/{name}" if program.name else ""), name
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -120,29 +122,24 @@ def _names_factory(text: str) -> bool:
     return bool(colon) and all(part.isidentifier() for part in named.split("."))
 
 
-def _named(programs: Sequence[SweepProgram]) -> tuple[SweepProgram, ...]:
-    """Each with a name of its own: the one given, else its source."""
+def _named(programs: Sequence[Named]) -> tuple[SweepProgram, ...]:
+    """Each with a name of its own: the one given, else its place in the folder that was named, else its source."""
     found: dict[str, SweepProgram] = {}
-    for program in programs:
-        name = program.name or program.source
-        if name in found:
-            if found[name] == replace(program, name=name):
-                continue  # named twice, say by a folder and by itself
-            if program.name:
-                raise UserError(
-                    f"two programs are called {shown(name)}",
-                    because=f"their sources are {found[name].source} and {program.source}",
-                    fix="give each a name of its own",
-                    reference="sweep-names",
-                )
-            name = f"{name} {' '.join(program.inputs)}".strip()
-            if name in found:
-                raise UserError(
-                    f"{program.source} is there twice, with other settings",
-                    because="without a name, a program is called after its source",
-                    fix="give each a name in the manifest",
-                    reference="sweep-names",
-                )
+    seen: set[str] = set()
+    for program, place in programs:
+        if repr(program) in seen:
+            continue  # named twice, say by a folder and by itself
+        seen.add(repr(program))
+        given = [program.name] if program.name else [place, program.source]
+        name = next((each for each in given if each not in found), "")
+        if not name:
+            there = found[given[-1]]
+            raise UserError(
+                f"two programs are called {shown(given[-1])}",
+                because=f"their sources are {there.source} and {program.source}, with other settings",
+                fix="give each a name of its own in a manifest",
+                reference="sweep-names",
+            )
         found[name] = replace(program, name=name)
     return tuple(found.values())
 

@@ -28,7 +28,8 @@ class OpTotal:
 
     Attributes:
         op: The op.
-        reason: Why it stays.
+        reason: Why it stays, as a name.
+        why: That in words, of the first program.
         engines: How many engines there would be less, over all programs; each counts in the variant where it has most.
         calls: How often it is called.
         programs: In how many programs.
@@ -36,6 +37,7 @@ class OpTotal:
 
     op: str
     reason: str
+    why: str
     engines: int
     calls: int
     programs: int
@@ -89,12 +91,14 @@ def _rules(rows: Iterable[Row]) -> Iterator[RuleTotal]:
 
 def _ops(rows: Iterable[Row]) -> Iterator[OpTotal]:
     most: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    words: dict[tuple[str, str], str] = {}
     for row in rows:
         for each in () if row.diagnosis is None else row.diagnosis.left:
             by_program = most.setdefault((each.op, each.reason), {})
+            words.setdefault((each.op, each.reason), each.why)
             cost = (each.engines, each.calls)
             by_program[row.program] = max(by_program.get(row.program, (0, 0)), cost)
     for (op, reason), by_program in most.items():
         costs = by_program.values()
         engines, calls = (sum(column) for column in zip(*costs, strict=True))
-        yield OpTotal(op, reason, engines, calls, len(by_program))
+        yield OpTotal(op, reason, words[op, reason], engines, calls, len(by_program))

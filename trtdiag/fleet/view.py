@@ -25,6 +25,7 @@ _NAME_CHARS = 80
 _MOST_CHANGES = 200
 _SHOWN_CHANGES = 20
 _MOST_RULES = 4
+_MOST_OPS = 8
 _VERDICTS = {
     "crashed": "crashed",
     "killed": "killed",
@@ -155,6 +156,7 @@ def _row(row: Row, times: Times, asked: set[str], varied: Sequence[bool]) -> Par
         "variant": variant_of(row, varied),
         "href": reports[0][1] if reports else "",
         "more": [{"text": step, "href": href} for step, href in reports[1:]],
+        "also": _also(row),
         "state": row.state,
         "class": page_class(row.state),
         "rank": str(STATES.index(row.state)),
@@ -176,6 +178,14 @@ def _findings(row: Row) -> str:
     told = [rule if count == 1 else f"{rule} x{count:,}" for rule, count in counts.items()]
     more = f" and {len(told) - _MOST_RULES} more" if len(told) > _MOST_RULES else ""
     return ", ".join(told[:_MOST_RULES]) + more
+
+
+def _also(row: Row) -> str:
+    """What a row is found by, too, and does not show: rules that note something, ops that stay with PyTorch."""
+    if row.diagnosis is None:
+        return ""
+    notes = [hit.rule for hit in row.diagnosis.findings if hit.severity == "info"]
+    return " ".join(dict.fromkeys((*notes, *(each.op for each in row.diagnosis.left[:_MOST_OPS]))))
 
 
 def _severity(row: Row) -> float:
@@ -213,7 +223,10 @@ def _rules(totals: Totals) -> Part | None:
 
 
 def _ops(totals: Totals) -> Part | None:
-    rows = [(each.op, each.reason, f"{each.engines:,}", f"{each.calls:,}", f"{each.programs:,}") for each in totals.ops]
+    rows = [
+        (each.op, one_line(each.why), f"{each.engines:,}", f"{each.calls:,}", f"{each.programs:,}")
+        for each in totals.ops
+    ]
     heads = ("op", "why", "engines that it costs", "calls", "programs")
     return folding_table(heads, rows, ("code", "", "number", "number", "number"))
 
