@@ -96,6 +96,12 @@ def _parsed(path: Path, _changed_ns: int, name: str) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), name)
 
 
+@lru_cache(maxsize=4096)
+def _words(path: Path, _changed_ns: int) -> frozenset[str]:
+    """The words of a file, which many others import from."""
+    return frozenset(re.findall(r"\w+", path.read_text(encoding="utf-8")))
+
+
 def _unit(name: str) -> str:
     """The entry of ORDER that a file belongs to: ``trtdiag/dims/facts.py`` is of ``dims``."""
     first = name.split("/")[1].removesuffix(".py")
@@ -152,7 +158,7 @@ def imports_of_nothing(root: Path) -> list[str]:
             continue
         for found in FROM_PACKAGE.finditer(path.read_text(encoding="utf-8")):
             source = modules.get(found[1])
-            words = set() if source is None else set(re.findall(r"\w+", source.read_text(encoding="utf-8")))
+            words = frozenset() if source is None else _words(source, source.stat().st_mtime_ns)
             told = re.sub(r"#.*", "", found[2] or found[3])
             for alias in re.findall(r"(\w+)(?: as \w+)?", told):
                 if alias not in words and f"{found[1]}.{alias}" not in modules:

@@ -13,12 +13,13 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks" / "gpu"))
 import group_norms
 import infinities
 
+from tests.harness.rows import each
 from trtdiag.convert.ops import group_norm
 from trtdiag.network import DType, run
 from trtdiag.options import CompileOptions
 
 
-@pytest.mark.parametrize("way", infinities.WAYS)
+@each("way", infinities.WAYS)
 def test_infinities(way: str) -> None:
     network, given = infinities.network_of(way, DType.FLOAT32)
     (found,) = run(network, [given])

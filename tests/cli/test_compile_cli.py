@@ -197,6 +197,7 @@ def test_machine_reports_tell_of_compiling(model: Path, capsys: pytest.CaptureFi
     assert again["engines"] == body["compiled"]["engines"]
 
 
+@pytest.mark.slow  # quick: the terminal says it, and reports tell of compiling
 def test_machine_reports_of_a_program_that_differs(
     model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ from trtdiag.report.terminal import page_summary
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST_SEED = int(os.environ.get("TRTDIAG_FUZZ_SEED", "1"))
-QUICK, MANY = cases(200), 5000
+QUICK, MANY = cases(100), 5000
 TEXTS = ROOT / "tests" / "guards" / "texts.jsonl"
 CONFIG = b"""[project]
 name = "net"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.rows import thinned
+
 PROGRAM = """
 import os, signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -100,8 +102,11 @@ def _interrupted(module: str, who: str, arguments: list[str], folder: Path) -> s
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot send itself Ctrl-C there")
-@pytest.mark.parametrize(
-    ("module", "who"), [*((module, "both") for module in MODULES), ("click", "first"), ("torch", "working")]
+# Quick: the ends and each third of what is imported.
+@thinned(
+    ("module", "who"),
+    [*((module, "both") for module in MODULES), ("click", "first"), ("torch", "working")],
+    every=3,
 )
 def test_ctrl_c_during_imports_is_silent(module: str, who: str, tmp_path: Path) -> None:
     done = _interrupted(module, who, ["rules"], tmp_path)

@@ -81,6 +81,7 @@ def test_a_library_that_crashes(
     assert not (tmp_path / "out.ep").exists()
 
 
+@pytest.mark.slow  # quick: the step of a command that is ended is named
 def test_a_step_cannot_be_told_by_what_is_gone(tmp_path: Path) -> None:
     """The command goes on where the process that would speak was ended first."""
     ended = run_forked(START.replace("steps = []", f"steps = []; {BEFORE}") + GONE, cwd=tmp_path)

@@ -15,6 +15,7 @@ import torch
 
 from tests.compiling.programs import mlp, saved
 from tests.harness.forked_runs import run_forked
+from tests.harness.rows import each
 from trtdiag.artifact.save import save
 from trtdiag.cli.main import main
 from trtdiag.pipeline.compile import compile as compile_program
@@ -113,7 +114,7 @@ REFUSED = {
 
 
 @posix
-@pytest.mark.parametrize("line", REFUSED)
+@each("line", REFUSED)
 def test_one_file_under_two_arguments_is_refused_before_the_work(
     line: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -48,6 +48,7 @@ def test_python_finds_the_engines_of_another_compilation(tmp_path: Path) -> None
     assert [engine.saved for engine in other.engines] == [False]
 
 
+@pytest.mark.slow  # quick: engines that another compilation in Python built are found
 def test_torch_compile_builds_nothing_again(tmp_path: Path, asked: list[bool]) -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(5, 7), torch.nn.ReLU(), torch.nn.Linear(7, 3)).eval()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 import trtdiag
 from tests.compiling.programs import mlp, refused, registry_with_wrong_relu, saved, unbounded
+from tests.harness.rows import thinned
 from trtdiag.convert import registry
 from trtdiag.errors import DiagnosisError, DimsError, ShapeOutOfRangeError, UnsupportedOpError, UserError
 from trtdiag.options import CompileOptions, Precision
@@ -16,7 +18,14 @@ from trtdiag.pipeline.compile import compile_in_stages, with_changes
 from trtdiag.pipeline.verify import verify_saved
 
 
-@pytest.mark.parametrize("target", ["8.6", "10.16", "11.4"])
+@cache
+def plain() -> trtdiag.CompiledProgram:
+    """The model, compiled once for all that only run or save it."""
+    return trtdiag.compile(mlp(), backend="reference", verify=False)
+
+
+# Quick: the oldest and the newest.
+@thinned("target", ["8.6", "10.16", "11.4"], every=2)
 def test_compiled_like_the_module(target: str) -> None:
     module, args, _, _ = asked = mlp()
     compiled = trtdiag.compile(asked, backend="reference", target=target)
@@ -27,16 +36,14 @@ def test_compiled_like_the_module(target: str) -> None:
 
 @pytest.mark.parametrize("sizes", [(1, 2), (9, 33), (7, 31)])
 def test_every_size_in_the_range_runs(sizes: tuple[int, int]) -> None:
-    module, _, _, _ = asked = mlp()
+    module, _, _, _ = mlp()
     x = torch.randn(*sizes, 5)
-    compiled = trtdiag.compile(asked, backend="reference", verify=False)
-    torch.testing.assert_close(compiled(x=x), module(x), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(plain()(x=x), module(x), rtol=1e-5, atol=1e-6)
 
 
 def test_a_size_outside_is_refused_by_name() -> None:
-    compiled = trtdiag.compile(mlp(), backend="reference", verify=False)
     with pytest.raises(ShapeOutOfRangeError) as caught:
-        compiled(torch.randn(10, 6, 5))
+        plain()(torch.randn(10, 6, 5))
     assert "x.shape[0] is 10" in str(caught.value)
     assert "1 to 9" in str(caught.value)
 
@@ -131,7 +138,7 @@ def test_a_saved_program_is_verified_against_its_source(tmp_path: Path) -> None:
 
 def test_a_saved_program_differs_from_another_model(tmp_path: Path) -> None:
     path = tmp_path / "model_trt.pt2"
-    trtdiag.save(trtdiag.compile(mlp(), backend="reference", verify=False), path)
+    trtdiag.save(plain(), path)
     module, args, kwargs, dims = mlp()
     with torch.no_grad():
         module.second.bias.add_(1)  # type: ignore[union-attr,operator]
@@ -141,7 +148,7 @@ def test_a_saved_program_differs_from_another_model(tmp_path: Path) -> None:
 
 def test_without_an_original_it_says_what_to_give(tmp_path: Path) -> None:
     path = tmp_path / "model_trt.pt2"
-    trtdiag.save(trtdiag.compile(mlp(), backend="reference", verify=False), path)
+    trtdiag.save(plain(), path)
     with pytest.raises(UserError, match="--model"):
         verify_saved(path)
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
+from tests.harness.rows import thinned
 from tests.verification.faulty_backend import Faulty, is_output, outputs_of, register
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import EngineBuildError
@@ -274,7 +275,8 @@ def test_the_engine_that_is_refused_is_the_one_that_changes(monkeypatch: pytest.
     assert note.startswith("engine 1 was refused")
 
 
-@pytest.mark.parametrize("at", [1, 2, 8, 34, 35])
+# Quick: the ends and one between.
+@thinned("at", [1, 2, 8, 34, 35], every=2)
 def test_the_first_op_with_which_it_is_refused(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found, _, _ = _compiled(monkeypatch, lambda _network: ())
     network = found.converted[0].network

@@ -8,6 +8,7 @@ import torch
 from tests.convert import op_check
 from tests.convert.op_check import Outcome, check_op
 from tests.convert.sampled_ops import GREATEST, Sampled, run_samples
+from tests.harness.rows import thinned
 from trtdiag.convert.registry import converters
 from trtdiag.network import run
 
@@ -114,7 +115,8 @@ def test_a_target_may_not_build_them() -> None:
 
 
 @pytest.mark.parametrize("target", ["8.6", "11.4"])
-@pytest.mark.parametrize("shape", [(1,), (13,), (3, 5), (2, 1, 7)])
+# Quick: the least and the greatest rank.
+@thinned("shape", [(1,), (13,), (3, 5), (2, 1, 7)], every=3)
 def test_the_first_places(shape: tuple[int, ...], target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_check, "GREATEST", GREATEST)  # a running sum of 8.6 compares each element with each
     torch.manual_seed(0)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from tests.harness.rows import thinned
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 
@@ -65,7 +66,8 @@ def _kinds(function: Callable[[Tensor, Tensor], Tensor]) -> list[str]:
     return [placed.layer.kind for placed in converted.network.layers if placed.origin.op == "aten.index.Tensor"]
 
 
-@pytest.mark.parametrize("name", SEEN)
+# Quick: the ends and each other op that finds places.
+@thinned("name", SEEN, every=2)
 def test_what_finds_places_gives_no_negative_ones(name: str) -> None:
     assert set(_kinds(SEEN[name])) == {"Gather"}
 

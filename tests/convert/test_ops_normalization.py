@@ -7,6 +7,7 @@ import torch
 
 from tests.convert.family_samples import Row, check_row, converted, missing
 from tests.convert.op_check import OLD_THEN_NEW
+from tests.harness.rows import thinned
 
 _F = "nn.functional."
 # Some samples are of float64, which no engine has.
@@ -94,7 +95,8 @@ def test_batch_norm_with_running_statistics(shape: tuple[int, ...], dtype: torch
     assert converted(name, x, weight, bias, mean, variance, 0.1, 1e-5, constants=True, read=(0,)) == 1
 
 
-@pytest.mark.parametrize(("shape", "dtype"), CASES)
+# Quick: the ends; ranks between them are quick with running statistics.
+@thinned(("shape", "dtype"), CASES, every=4)
 def test_batch_norm_with_statistics_of_the_batch(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x, (weight, bias, mean, variance) = torch.randn(shape).to(dtype), _channels(dtype)
     options = {"dynamic": True, "constants": True}
@@ -115,7 +117,8 @@ def test_what_updates_statistics_in_place_is_refused() -> None:
     converted("aten.instance_norm.default", x, weight, bias, mean, variance, True, 0.1, 1e-5, True, **refused)
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [case for case in CASES if len(case.values[0]) > 2])
+# Quick: the ends, as above.
+@thinned(("shape", "dtype"), [case for case in CASES if len(case.values[0]) > 2], every=3)
 def test_instance_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x, (weight, bias, mean, variance) = torch.randn(shape).to(dtype), _channels(dtype)
     name, rest, options = "aten.instance_norm.default", (0.1, 1e-5, True), {"dynamic": True, "constants": True}

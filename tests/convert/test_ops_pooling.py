@@ -64,7 +64,8 @@ def test_all_samples(name: str) -> None:
             check_row(name, ROWS[name], 40, target, dynamic=dynamic)
 
 
-@pytest.mark.parametrize(("window", "stride", "padding", "dilation", "ceil"), WINDOWS)
+# Quick: the ends and one between; average pooling takes windows of the same kinds.
+@thinned(("window", "stride", "padding", "dilation", "ceil"), WINDOWS, every=3)
 def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool) -> None:
     x = torch.randn(2, 3, 11, 7)
     # Rounding up, torch's own trace holds for some sizes only; before 2.12 also where a rest is left out.
@@ -82,7 +83,8 @@ def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: b
     assert converted("aten.max_pool2d_with_indices.default", ties, *rest(2), dynamic=True) >= least
 
 
-@pytest.mark.parametrize(("window", "stride", "padding", "dilation", "ceil"), [w for w in WINDOWS if w[3] == 1])
+# Quick: the ends and one between, as above.
+@thinned(("window", "stride", "padding", "dilation", "ceil"), [w for w in WINDOWS if w[3] == 1], every=2)
 @pytest.mark.parametrize("includes", [True, False])
 def test_avg_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool, includes: bool) -> None:
     x = torch.randn(2, 3, 11, 7)

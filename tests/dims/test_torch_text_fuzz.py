@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.harness.texts import texts
 from tests.random_cases import cases
 from trtdiag.dims.torch_text.conditions import MOST_GUARD_CHARACTERS
 from trtdiag.dims.torch_text.read import MOST_GUARDS, read_export_error
@@ -77,13 +78,13 @@ def answer(text: str) -> Fix | None:
     return None
 
 
-@given(st.text())
+@given(texts())
 @settings(max_examples=cases(200), deadline=None)
 def test_arbitrary_text_is_read(text: str) -> None:
     answer(text)
 
 
-@given(st.lists(PIECES | st.text(max_size=5), max_size=14).map("".join))
+@given(st.lists(PIECES | texts(max_size=5), max_size=14).map("".join))
 @settings(max_examples=cases(150), deadline=None)
 def test_pieces_of_messages_in_any_order_are_read(text: str) -> None:
     answer(text)

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.harness.rows import each
 from trtdiag.dims.torch_text.facts import Created, Outside, Solved
 from trtdiag.dims.torch_text.lines import bare, physical_lines
 from trtdiag.dims.torch_text.read import read_export_error
@@ -114,7 +115,7 @@ DRESSES = {
 }
 
 
-@pytest.mark.parametrize("dress", DRESSES)
+@each("dress", DRESSES)
 def test_a_message_is_read_in_every_dress(dress: str) -> None:
     read = read_export_error(DRESSES[dress])
     assert [guard.condition for guard in read.guards] == [WANTED]

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from tests.documents.pages import ROOT
+from tests.harness.rows import each
 
 DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
@@ -40,7 +41,7 @@ def test_the_drawing_has_every_room_and_is_the_one_in_the_page() -> None:
     assert (DOCS / "images" / "house.svg").read_text(encoding="utf-8") == house.drawing()
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))], ids=str)
+@each("page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))], ids=str)
 def test_links_lead_to_files(page: Path) -> None:
     for match in LINK.finditer(page.read_text(encoding="utf-8")):
         target = match["target"]

@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.fixdims.structure_cases import CASES, Box, Pair, Rest, Sample, Two, t
+from tests.harness.rows import each
 from trtdiag.dims.dynamic_shapes.asked import structure_of
 from trtdiag.dims.dynamic_shapes.examples import resized
 from trtdiag.frontend.factory import Recipe
@@ -127,7 +128,7 @@ def test_unknown_sites_are_refused(site: str) -> None:
         resized((t(3, 5), {"b": t(2)}), {"n": 3}, ["x", "y", "n"], {site: 4})
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_every_site_of_every_form_can_be_resized(case: str) -> None:
     recipe = CASES[case]()
     dims = structure_of(recipe).dims

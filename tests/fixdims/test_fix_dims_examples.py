@@ -41,6 +41,7 @@ def test_the_given_example_is_not_changed() -> None:
     assert fix.args[0].shape == (2, 3)
 
 
+@pytest.mark.slow  # quick: an example of one gets another size
 def test_a_dim_that_is_compared_with_its_example_stays_dynamic_with_another_example() -> None:
     fix = fix_dims(models.ComparedWithEight(), (torch.randn(8, 3),), dynamic_shapes={"x": {0: Dim("b", min=2, max=64)}})
     change = change_of(fix, "b")
@@ -107,6 +108,7 @@ def _least(fix: Fix) -> tuple[int, int]:
     return fix.plan.range_of(height.root).min or 0, fix.plan.range_of(width.root).min or 0
 
 
+@pytest.mark.slow  # quick: an example of one gets another size, too
 @pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow)])
 def test_an_example_that_is_0_or_1_of_the_new_dim_gets_another_size(size: int) -> None:
     # Of 1 the dim is a constant first, and of the size that is tried instead the new Dim is 0 again.
@@ -136,6 +138,7 @@ def test_a_dim_that_the_example_alone_pins_is_tried_at_other_sizes() -> None:
         assert torch.equal(program(x), x)
 
 
+@pytest.mark.slow  # quick: an example of one gets another size
 def test_a_size_of_one_that_takes_a_path_of_its_own_is_left_out() -> None:
     # torch traces as if no size were 1: no guard says that the model goes another way there.
     model = models.OneRowApart()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.nn import functional
 
+from tests.harness.rows import thinned
 from trtdiag.dims.compare_plans import values_of
 from trtdiag.fixdims.error_text.from_text import fix_text
 
@@ -56,9 +57,11 @@ def sixths(x: Tensor) -> Tensor:
     return x.reshape(x.shape[0], x.shape[1] // 6, 6)
 
 
-@pytest.mark.parametrize(
+# Quick: the ends and each third; answers to texts from the wild are judged in test_from_text_truth.py.
+@thinned(
     ("forward", "size"),
     [(symbolic_modulus, 4), (windows, 48), (halves, 16), (branches, 40), (bounded, 40), (odd, 11), (sixths, 18)],
+    every=3,
 )
 def test_the_answer_exports_and_runs_at_its_ends(forward: Callable[[Tensor], Tensor], size: int) -> None:
     example = (torch.zeros(2, size),)

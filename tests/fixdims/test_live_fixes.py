@@ -25,7 +25,7 @@ TORCH: dict[str, dict[str, Any]] = json.loads(
 
 # Sum, product, sizes from data, a table that allows one size.  The quick run has residues, unions of them, splits,
 # pinned batches, relations and nested floors in test_choose_cases, test_fix_dims_relations and test_one_answer.
-QUICK = ("cat_sum_dims", "topk_quarter_pair")
+QUICK = ("topk_quarter_pair",)
 # One Dim says one progression: what is measured for several residues counts as the best of them.
 RANDOM_POINTS = 24
 

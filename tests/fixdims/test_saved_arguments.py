@@ -88,7 +88,7 @@ def test_each_dim_is_called_what_the_user_calls_it_and_is_found_again(name: str,
 
 
 # The quick run has every structure in test_spell_exports.py.
-@thinned("case", CASES, every=3)
+@thinned("case", CASES, every=6)
 def test_the_dims_of_a_program_are_dims_of_what_is_exported_again(case: str) -> None:
     recipe = CASES[case]()
     program = capture(export(recipe.module, recipe.args, recipe.kwargs, dynamic_shapes=recipe.dynamic_shapes))

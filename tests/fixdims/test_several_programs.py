@@ -268,6 +268,7 @@ def test_the_other_way_may_need_multiples() -> None:
     assert_routed_sizes_run(fix, SixesOfLong(), lambda n: torch.rand(n), programs)
 
 
+@pytest.mark.slow  # quick: examples of one program are moved in test_fix_dims_examples.py
 def test_an_example_at_the_first_steps_of_a_dim_is_moved() -> None:
     # n = 15 is 8*_n + 7 with _n = 1, which torch takes for a constant: all but one of the values were lost.
     source = EvenRows(), (torch.rand(2, 15),), {}, {"x": {1: Dim("n", min=5, max=64)}}

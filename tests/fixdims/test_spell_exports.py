@@ -9,7 +9,7 @@ import torch
 from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import CASES, Args, One, Pair, Rest, Sample, Times, Two, t
-from tests.harness.rows import thinned
+from tests.harness.rows import each, thinned
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.dynamic_shapes.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
@@ -37,7 +37,7 @@ def respelled(recipe: Recipe, spelled: Spelled) -> Spelled:
 
 
 # The quick run has every structure below, with nothing and with all asked.
-@thinned("case", CASES, every=3)
+@thinned("case", CASES, every=6)
 def test_asked_plan_spelled_is_what_was_asked(case: str) -> None:
     recipe = CASES[case]()
     structure = structure_of(recipe)
@@ -49,7 +49,7 @@ def test_asked_plan_spelled_is_what_was_asked(case: str) -> None:
     assert respelled(recipe, spelled).code == spelled.code
 
 
-@pytest.mark.parametrize("case", CASES)
+@each("case", CASES)
 def test_empty_plan_leaves_everything(case: str) -> None:
     structure = structure_of(CASES[case]())
     assert spell(Plan((), {}), structure).code == spell(asked_plan(structure), structure).code

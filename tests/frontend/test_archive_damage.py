@@ -21,6 +21,8 @@ from tests.frontend.archive_samples import (
     saved,
     shared,
 )
+from tests.harness.rows import each
+from tests.harness.texts import texts
 from tests.random_cases import cases
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.archive.read import inspect_archive, read_archive
@@ -51,7 +53,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
 CUTS = [*(part / 1000 for part in range(10, 1000, 11)), 0, 1, 2, 3, 4, 5, 29, 30, 31, -1, -2, -21, -22, -23, -100]
 
 
-@pytest.mark.parametrize("cut", CUTS)
+@each("cut", CUTS)
 def test_cut_off(cut: float, samples: Samples, tmp_path: Path) -> None:
     content = samples.paths["shared"].read_bytes()
     length = cut % len(content) if isinstance(cut, int) else int(cut * len(content))
@@ -101,11 +103,11 @@ def test_flipped_bits(flips: list[tuple[int, int]], samples: Samples, tmp_path: 
 
 
 _SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(-(1 << 70), 1 << 70), st.floats(), st.text(max_size=8),
+    st.none(), st.booleans(), st.integers(-(1 << 70), 1 << 70), st.floats(), texts(max_size=8),
     st.sampled_from(["x", "linear", "Symbol('s0')", "torch.ops.aten.add.Tensor", "Infinity", "", "L['x'].size()[0]"]),
 )  # fmt: skip
 _VALUES = st.recursive(
-    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    _SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts(max_size=6), inner, max_size=3)
 )
 
 

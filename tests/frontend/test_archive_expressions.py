@@ -9,6 +9,8 @@ import sympy
 from hypothesis import given, settings, strategies as st
 from torch.utils._sympy.functions import CeilToInt, CleanDiv, FloorDiv, IntTrueDiv, Mod, PowByNatural, PythonMod, Where
 
+from tests.harness.rows import each
+from tests.harness.texts import texts
 from tests.random_cases import cases
 from trtdiag.frontend.archive.expressions import NotArithmeticError, check_guard, check_symbol_expression
 
@@ -50,7 +52,7 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize("expression", PRINTED, ids=str)
+@each("expression", PRINTED, ids=str)
 def test_what_torch_writes_passes(expression: sympy.Basic) -> None:
     check_symbol_expression(sympy.srepr(expression))
 
@@ -113,7 +115,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("text", REFUSED)
+@each("text", REFUSED)
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(NotArithmeticError):
         check_symbol_expression(text)
@@ -207,14 +209,14 @@ REFUSED_GUARDS = [
 ]
 
 
-@pytest.mark.parametrize("text", REFUSED_GUARDS)
+@each("text", REFUSED_GUARDS)
 def test_guards_that_do_more_are_refused(text: str) -> None:
     with pytest.raises(NotArithmeticError):
         check_guard(text)
 
 
 @settings(max_examples=cases(400), deadline=None)
-@given(st.text(max_size=60) | st.text(alphabet="Ls0'[]().,+-*/%<=> _xint\"\\{}:", max_size=60))
+@given(texts(max_size=60) | st.text(alphabet="Ls0'[]().,+-*/%<=> _xint\"\\{}:", max_size=60))
 def test_nothing_but_the_refusal_is_raised(text: str) -> None:
     for check in (check_symbol_expression, check_guard):
         try:

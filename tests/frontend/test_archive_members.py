@@ -17,6 +17,7 @@ from torch._export.serde import schema
 from torch.utils import _pytree as pytree
 
 from tests.frontend.archive_samples import PROGRAM, PROGRAMS, Pair, members, saved, torch_saved
+from tests.harness.rows import each, thinned
 from tests.random_cases import cases
 from trtdiag.frontend.archive.operators import advice_for, judge
 from trtdiag.frontend.archive.safe_load import UnsafePickleError, foreign_globals, load_plain
@@ -25,7 +26,8 @@ from trtdiag.frontend.archive.summary import namespace_of
 from trtdiag.frontend.archive.treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# Quick: each other program; all are read in test_archive_round_trip.py.
+@thinned("name", PROGRAMS, every=2)
 def test_the_schema_reader_builds_what_torch_builds(name: str, tmp_path: Any) -> None:
     from torch._export.serde.serialize import _dict_to_dataclass
 
@@ -199,7 +201,7 @@ def test_operators(target: str) -> None:
     assert judge(target) == (True, "")
 
 
-@pytest.mark.parametrize(
+@each(
     "target",
     [
         "torch.load",

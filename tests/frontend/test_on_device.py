@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,12 @@ def exported_everywhere(*, constants: bool = True) -> ExportedProgram:
     return export(model, (torch.randn(4, 5), torch.ones(2)), dynamic_shapes=dims)
 
 
+@cache
+def everywhere() -> ExportedProgram:
+    """Exported once for all that do not change it; a test below looks."""
+    return exported_everywhere()
+
+
 def tensors_of(exported: ExportedProgram) -> Iterator[Tensor]:
     """Every tensor that a program holds, in whatever place."""
     held: list[object] = [exported.state_dict, exported.constants, exported.example_inputs]
@@ -70,7 +77,7 @@ def _text(exported: ExportedProgram) -> str:
 
 
 def test_everything_is_there() -> None:
-    moved = on_device(exported_everywhere(), "meta")
+    moved = on_device(everywhere(), "meta")
     assert {tensor.device for tensor in tensors_of(moved)} == {META}
     assert "type='cpu'" not in _text(moved)
     assert "'cpu'" not in _text(moved)
@@ -96,7 +103,7 @@ def test_it_runs_there_in_every_nested_graph() -> None:
 
 
 def test_the_given_program_stays_as_it_is() -> None:
-    exported = exported_everywhere()
+    exported = everywhere()
     before, tensors = str(exported), [(tensor, tensor.device) for tensor in tensors_of(exported)]
     on_device(exported, "meta")
     assert str(exported) == before
@@ -105,7 +112,7 @@ def test_the_given_program_stays_as_it_is() -> None:
 
 
 def test_ranges_guards_roles_and_calling_convention_are_kept() -> None:
-    exported = exported_everywhere()
+    exported = everywhere()
     moved = on_device(exported, "meta")
     assert moved.range_constraints == exported.range_constraints
     assert getattr(moved, "_guards_code", None) == getattr(exported, "_guards_code", None)
@@ -138,7 +145,7 @@ def test_to_a_gpu_and_back_is_the_same_program() -> None:
 
 
 def test_a_program_that_is_there_is_given_as_it_is() -> None:
-    exported = exported_everywhere()
+    exported = everywhere()
     assert on_device(exported, "cpu") is exported
 
 

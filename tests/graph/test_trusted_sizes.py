@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
+from tests.harness.rows import each
 from trtdiag.graph.kernel_bounds.check import reach_of_sizes, trusts_elements, trusts_sizes
 
 ATEN = torch.ops.aten
@@ -237,14 +237,14 @@ def _reach(call: Call) -> str:
     return reach_of_sizes(op, args, kwargs, lambda value: tuple(value.shape) if isinstance(value, Tensor) else None)
 
 
-@pytest.mark.parametrize("name", FITTING)
+@each("name", FITTING)
 def test_a_call_that_fits_is_made(name: str) -> None:
     op, args, kwargs = FITTING[name]
     assert _reach(FITTING[name]) == ""
     op(*args, **kwargs)  # it is one that PyTorch takes
 
 
-@pytest.mark.parametrize("name", REACHING)
+@each("name", REACHING)
 def test_a_call_that_reaches_beyond_is_told(name: str) -> None:
     call, said = REACHING[name]
     assert said in _reach(call)

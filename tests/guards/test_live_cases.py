@@ -30,8 +30,6 @@ QUICK = (
     "conv_deconv_3mod4",
     "branch_on_size",
     "chunk2_gate",
-    "paired_batch",
-    "strided_pair",
     "iss172561_sum_const",
     "nonzero_branch",
 )

@@ -12,6 +12,7 @@ from torch._ops import HigherOrderOperator
 from torch.export import Dim, ExportedProgram, export, load, save
 from torch.nn import functional as F
 
+from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, assert_same, called, lowered_of, targets, user_outputs
 from trtdiag.frontend.capture import capture
 from trtdiag.lower.lowered_facts import Lowered
@@ -145,7 +146,8 @@ def test_an_op_that_autocast_changes_inside_is_taken_apart() -> None:
     assert_same([got], [wanted], rtol=2**-7, atol=2**-7)  # the kernel sums in float32 and rounds once
 
 
-@pytest.mark.parametrize("around", ["nothing", "no_grad", "autocast"])
+# Blocks without gradients are quick by themselves.
+@thinned("around", ["nothing", "no_grad", "autocast"], every=2)
 def test_branches_stay_whole_with_a_limit(around: str) -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -170,6 +172,7 @@ def test_branches_stay_whole_with_a_limit(around: str) -> None:
     assert {"aten.mul.Tensor", "aten.add.Tensor"} <= targets(lowered)
 
 
+@pytest.mark.slow  # quick: branches in autocast and casts of autocast, each by itself
 def test_autocast_around_branches_reaches_into_them() -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

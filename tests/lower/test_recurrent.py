@@ -71,10 +71,10 @@ def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
 # Layers count as directions do.
 @thinned(("options", "limited"), [({}, False), ({"num_layers": 2}, True), ({"bidirectional": True}, True)], every=2)
 def test_a_long_one_stays_whole(options: dict[str, Any], limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 7)  # the edge itself, at a length that is quick to trace
-    assert MOST_CELLS > 7
-    _, lowered = lowered_of(exported_of("GRU", 7, **options))
-    assert ["14 times (7 time steps)" in limit.why for limit in lowered.limits] == [True] * limited
+    monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 4)  # the edge itself, at a length that is quick to trace
+    assert MOST_CELLS > 4
+    _, lowered = lowered_of(exported_of("GRU", 4, **options))
+    assert ["8 times (4 time steps)" in limit.why for limit in lowered.limits] == [True] * limited
     assert ("aten.gru.input" in targets(lowered)) == limited
 
 
@@ -96,18 +96,18 @@ class Several(nn.Module):
 @thinned(
     ("lengths", "left"),
     [
-        ((3, 4), []),  # 7 cells, as many as may be
-        ((4, 4), [4, 4]),  # none of equals before another
-        ((3, 5), [5]),
-        ((5, 2, 3, 2), [5]),  # the short ones fill it
-        ((8, 1), [8]),
+        ((1, 3), []),  # 4 cells, as many as may be
+        ((3, 3), [3, 3]),  # none of equals before another
+        ((2, 3), [3]),
+        ((3, 1, 2, 1), [3]),  # the short ones fill it
+        ((5, 1), [5]),
     ],
     every=2,
 )
 def test_many_that_are_short_count_together(
     lengths: tuple[int, ...], left: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 7)  # the edge itself, at lengths that are quick to trace
+    monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 4)  # the edge itself, at lengths that are quick to trace
     graph = _several(lengths).graph
     longest = longest_unrolled(graph)
     whys = [why_not_unrolled(node, node.target, longest) for node in graph.nodes if is_recurrent_call(node)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.harness.rows import each
 from trtdiag.network.layers import attention
 from trtdiag.network.layers.attention import Attention, AttentionNormalizationOp, CausalMaskKind
 
@@ -25,9 +26,9 @@ MASKS = {
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-@pytest.mark.parametrize("causal", CausalMaskKind)
-@pytest.mark.parametrize("op", AttentionNormalizationOp)
-@pytest.mark.parametrize("shared", [1, 2, 6])
+@each("causal", CausalMaskKind)
+@each("op", AttentionNormalizationOp)
+@each("shared", [1, 2, 6])
 def test_one_head_at_a_time_is_the_same(
     op: AttentionNormalizationOp,
     causal: CausalMaskKind,

@@ -9,6 +9,7 @@ import torch
 from counting_networks import COLUMNS, MOST, NETWORKS, ROWS, S, inputs
 from network_cases import ORIGIN
 
+from tests.harness.rows import each
 from trtdiag.errors import UserError
 from trtdiag.network import DType, LayerError, NetworkBuilder, canonical_hash, from_bytes, run, to_bytes, to_json
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
@@ -17,9 +18,9 @@ from trtdiag.network.run import PreparedRun
 from trtdiag.symbolic import Range, symbol
 
 
-@pytest.mark.parametrize("which", ["none", "one", "half", "all"])
-@pytest.mark.parametrize("rows", [1, 17, ROWS])
-@pytest.mark.parametrize("name", NETWORKS)
+@each("which", ["none", "one", "half", "all"])
+@each("rows", [1, 17, ROWS])
+@each("name", NETWORKS)
 def test_a_network_gives_what_pytorch_does(name: str, rows: int, which: str) -> None:
     case = NETWORKS[name]
     x, mask = inputs(rows, which)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from sample_networks import small_network
 
+from tests.harness.rows import each
 from trtdiag.errors import InternalError, ShapeOutOfRangeError, UserError
 from trtdiag.graph.source import Frame
 from trtdiag.network import INPUT, DType, NetworkBuilder, Origin, run
@@ -81,7 +82,7 @@ WIRINGS = {
 }
 
 
-@pytest.mark.parametrize("name", WIRINGS)
+@each("name", WIRINGS)
 def test_wrong_wiring_names_layer_op_and_line(name: str) -> None:
     shapes, make, word = WIRINGS[name]
     builder = NetworkBuilder(RANGES)

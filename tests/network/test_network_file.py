@@ -11,6 +11,7 @@ import pytest
 import torch
 from sample_networks import small_network
 
+from tests.harness.rows import each
 from trtdiag.errors import ArtifactError
 from trtdiag.network import DType, NetworkBuilder, from_bytes, from_json, run, to_bytes, to_json, to_parts
 from trtdiag.network.weights import weight_bytes
@@ -55,8 +56,8 @@ def test_weights_are_used_where_they_lie_unless_that_memory_is_read_only() -> No
         assert torch.equal(run(network, [])[0], weights[0])
 
 
-@pytest.mark.parametrize("dtype", DType, ids=lambda dtype: dtype.value)
-@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (7, 5)], ids=str)
+@each("dtype", DType, ids=lambda dtype: dtype.value)
+@each("shape", [(), (0, 3), (1,), (7, 5)], ids=str)
 def test_weights_of_every_dtype_and_shape_come_back(dtype: DType, shape: tuple[int, ...]) -> None:
     weight = torch.arange(35)[: torch.Size(shape).numel()].reshape(shape).to(dtype.torch)
     builder = NetworkBuilder()

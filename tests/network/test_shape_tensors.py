@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from network_cases import ORIGIN
 
+from tests.harness.rows import each
 from trtdiag.errors import InternalError
 from trtdiag.network import INPUT, DType, Network, NetworkBuilder, Value, from_bytes, run, to_bytes
 from trtdiag.network.layers.cast import Cast
@@ -227,7 +228,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", VALUES)
+@each("name", VALUES)
 def test_values_are_those_of_a_run(name: str) -> None:
     """``run`` compares the elements with the expressions; where the text is plain it is stated too."""
     write = _Writer()

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import random
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ def _asked() -> tuple[Any, ...]:
     return Tiny(), (torch.ones(3, 2),), {}, {"x": {0: Dim("n", min=1, max=9)}}
 
 
+@cache
 def _exported() -> ExportedProgram:
     module, args, kwargs, shapes = _asked()
     return torch.export.export(module, args, kwargs, dynamic_shapes=shapes)

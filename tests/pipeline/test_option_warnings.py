@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
+from tests.harness.rows import each
 from trtdiag.cli.main import main
 from trtdiag.option_warnings import OptionWarning, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
@@ -109,7 +110,7 @@ def test_every_option_is_decided_upon() -> None:
     assert {*OF_TENSORRT, *OF_ALL, *TIED} == {each.name for each in fields(CompileOptions)}
 
 
-@pytest.mark.parametrize("name", [*OF_TENSORRT, *OF_ALL])
+@each("name", [*OF_TENSORRT, *OF_ALL])
 def test_what_a_backend_does_not_have(name: str) -> None:
     value = {**OF_TENSORRT, **OF_ALL}[name]
     options = CompileOptions(**{name: value})

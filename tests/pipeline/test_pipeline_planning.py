@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
+from tests.harness.rows import thinned
 from trtdiag.analysis.fallbacks import Why
 from trtdiag.analysis.finding import Severity
 from trtdiag.errors import InternalError
@@ -95,9 +96,11 @@ def test_truncate_double_takes_float64_in() -> None:
 
 
 @pytest.mark.parametrize("fault", [InternalError("a fault", because="b", fix="f", reference="r"), KeyError("x")])
-@pytest.mark.parametrize(
+# Quick: the first and the last stage.
+@thinned(
     ("function", "stage"),
     [("lower", "lower"), ("with_precision", "precision"), ("plan_types", "types"), ("support", "support")],
+    every=3,
 )
 def test_a_fault_of_ours_loses_only_its_own_stages(
     fault: Exception, function: str, stage: str, monkeypatch: pytest.MonkeyPatch

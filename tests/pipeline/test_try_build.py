@@ -238,6 +238,7 @@ def test_a_search_ends_with_the_time_and_says_what_was_not_searched(program, mon
     assert any(tried.unsearched in told for told in report.analysis.not_checked)
 
 
+@pytest.mark.slow  # quick: the op over which the builder dies is found
 def test_the_same_search_with_time_finds_the_op(program, monkeypatch):
     report = _tried(program, monkeypatch, Builder(refuses=("sm86", "sm89"), stretch=True))
     assert report.analysis.tried.remedied

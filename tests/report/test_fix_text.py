@@ -10,6 +10,7 @@ from rich.console import Console
 from sample_analysis import HOSTILE_NAMES
 from sample_fixes import MADE, VIEW, change, fix, line, multiple, unread
 
+from tests.harness.rows import each
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, ConflictSet, DataCheck, Fix, Outcome, Reason, UnreadCondition
 from trtdiag.report.fix_notebook import fix_snippet
@@ -46,8 +47,8 @@ def test_verdict(name: str) -> None:
     assert fix_verdict(MADE[name]()).text == VERDICTS[name]
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("name", MADE)
+@each("width", [40, 80, 200])
+@each("name", MADE)
 def test_text_has_everything_and_keeps_to_the_width(name: str, width: int) -> None:
     made = MADE[name]()
     text = fix_text(made, ["written: dims.py"], width=width)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
+from tests.harness.rows import thinned
 from trtdiag.analysis.coverage import no_work, op_coverage
 from trtdiag.analysis.fallbacks import MINIMUMS, FallbackGroup, LeftOp
 from trtdiag.analysis.finding import Place
@@ -49,7 +50,8 @@ def facts_of(report: Report):
 of_five = cache(partial(report_of, 5))
 
 
-@pytest.mark.parametrize("least", [0, 1, 3, 7])
+# Quick: the ends.
+@thinned("least", [0, 1, 3, 7], every=3)
 def test_the_table_of_minimums_is_what_the_partitioner_gives(least: int) -> None:
     asked = of_five(min_segment_ops=least)
     for number, answer in facts_of(asked).minimums:

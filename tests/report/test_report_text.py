@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from tests.harness.texts import texts
 from trtdiag.wording import amount, bytes_text, one_line, seconds_text, share_text, utf8, visible
 
 
@@ -25,7 +26,7 @@ def test_unseen_characters_are_spelled_out(raw: str, shown: str) -> None:
     assert visible(raw) == shown
 
 
-@given(st.text())
+@given(texts())
 def test_visible_text_is_utf8_and_stable(raw: str) -> None:
     shown = visible(raw)
     shown.encode("utf-8")
@@ -33,7 +34,7 @@ def test_visible_text_is_utf8_and_stable(raw: str) -> None:
     assert not any(char in shown for char in "\x00\x1b\u202e\u2066")
 
 
-@given(st.text(), st.integers(min_value=8, max_value=40))
+@given(texts(), st.integers(min_value=8, max_value=40))
 def test_one_line_keeps_the_limit_and_both_ends(raw: str, limit: int) -> None:
     shown = one_line(raw, limit)
     assert len(shown) <= limit

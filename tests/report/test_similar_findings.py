@@ -67,9 +67,10 @@ def test_what_says_something_else_stands_alone(other: Finding) -> None:
     assert [count for _, count, _ in told(unbounded(1, "x.shape[0]"), other)] == [1, 1]
 
 
-def test_thousands_of_unlike_findings_stand_alone() -> None:
-    many = [finding(at, "A", Severity.ERROR, f"{at} a{at} b{at} and c{at}") for at in range(3_000)]
-    assert len(told(*many)) == 3_000
+@pytest.mark.parametrize("count", [300, pytest.param(3_000, marks=pytest.mark.slow)])
+def test_many_unlike_findings_stand_alone(count: int) -> None:
+    many = [finding(at, "A", Severity.ERROR, f"{at} a{at} b{at} and c{at}") for at in range(count)]
+    assert len(told(*many)) == count
 
 
 def test_names_without_end_and_hidden_characters_are_spelled_out() -> None:

@@ -101,7 +101,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 # All agree with their model as they are; tracing and files take what one and several engines have.
-SOME_CASES = thinned("case", CASES.values(), every=4, ids=CASES)
+SOME_CASES = thinned("case", CASES.values(), every=7, ids=CASES)
 
 
 def _compiled(case: Case) -> CompiledProgram:

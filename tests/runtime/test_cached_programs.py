@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import trtdiag
+from tests.harness.rows import thinned
 from tests.models.torchvision_ops import declare_missing_ops
 from tests.runtime.cache_models import (
     BATCH,
@@ -33,7 +34,8 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
 
 
-@pytest.mark.parametrize("how", ["load", "torch.export.load", "module", "exported again", "rebuilt"])
+# Quick: each other way; torch loads and exports programs without caches in test_assembled_programs.py.
+@thinned("how", ["load", "torch.export.load", "module", "exported again", "rebuilt"], every=2)
 def test_saved_and_exported_programs_go_on_as_the_model(how: str, tmp_path: Path) -> None:
     model = Decoder()
     program = trtdiag.compile(

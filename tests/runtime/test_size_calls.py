@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings, strategies as st
 from torch import Tensor
 from torch.export import Dim
 
+from tests.harness.rows import each
 from tests.random_cases import cases
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.symbolic import ExpressionError, evaluate, is_condition, parse_condition, parse_expr
@@ -58,7 +59,7 @@ def test_numbers_give_the_condition(text: str) -> None:
         assert computed(condition, values, call_now) is evaluate(condition, values)
 
 
-@pytest.mark.parametrize("text", [*TEXTS, *CONDITIONS])
+@each("text", [*TEXTS, *CONDITIONS])
 def test_recorded_calls_give_the_same_later(text: str) -> None:
     """Every operand opaque, as nodes of a graph are: only calls may touch it."""
 

@@ -119,7 +119,14 @@ def _compiler(seen: Programs) -> Any:
 @pytest.mark.parametrize(
     ("name", "dynamic"),
     [
-        pytest.param(name, dynamic, marks=() if dynamic or (name, dynamic) == ("changes", False) else pytest.mark.slow)
+        # Models without inputs, sizes from data and plain norms are quick in test_exported_calls.py and in training.
+        pytest.param(
+            name,
+            dynamic,
+            marks=()
+            if (dynamic and name not in ("without", "from_data", "norm")) or (name, dynamic) == ("changes", False)
+            else pytest.mark.slow,
+        )
         for name in MODELS
         for dynamic in (True, False, None)
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.rows import each
 from trtdiag.symbolic import BoundsCache, Range, bounds, parse_expr
 
 INT64 = (1 << 63) - 1
@@ -82,7 +83,7 @@ EXACT = {
 }
 
 
-@pytest.mark.parametrize("text", EXACT)
+@each("text", EXACT)
 def test_bounds_are_exact(text):
     found = bounds(parse_expr(text), BOX)
     assert (found.range.min, found.range.max) == EXACT[text], found.method

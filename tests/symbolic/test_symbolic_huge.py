@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from tests.harness.rows import each
 from trtdiag.symbolic import (
     ProofKind,
     Range,
@@ -81,8 +82,8 @@ def test_zero_divisors_are_false_not_numbers():
 RANGES = [Range(1, 1 << 31), Range(1, INT64), Range(2, None), Range(None, None), Range(INT64 - 40, INT64)]
 
 
-@pytest.mark.parametrize("range_", RANGES, ids=str)
-@pytest.mark.parametrize(
+@each("range_", RANGES, ids=str)
+@each(
     "text",
     [
         "h % 8 == 0",

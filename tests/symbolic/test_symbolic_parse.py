@@ -8,6 +8,8 @@ from itertools import product
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from tests.harness.rows import each
+from tests.harness.texts import texts
 from tests.random_cases import cases
 from trtdiag.symbolic import ExpressionError, Sym, evaluate, free_symbols, number, parse_condition, parse_expr, to_text
 
@@ -50,7 +52,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("name", SAME)
+@each("name", SAME)
 def test_both_notations_read_alike(name):
     new, old, printed = SAME[name]
     condition = parse_condition(new)
@@ -181,7 +183,7 @@ FRAGMENTS = st.sampled_from(
 
 
 @settings(max_examples=cases(600), deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.one_of(st.text(max_size=40), st.lists(FRAGMENTS, max_size=14).map(" ".join)))
+@given(st.one_of(texts(max_size=40), st.lists(FRAGMENTS, max_size=14).map(" ".join)))
 def test_any_text_is_read_or_refused(text):
     for parse in (parse_condition, parse_expr):
         try:
@@ -230,7 +232,7 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize("text", PRINTED)
+@each("text", PRINTED)
 def test_numbers_print_as_readable_python(text):
     expr = parse_expr(text)
     assert to_text(expr) == PRINTED[text]

@@ -11,6 +11,7 @@ import torch.utils._sympy.functions as torch_functions
 from hypothesis import HealthCheck, assume, example, given, settings
 from torch.utils._sympy.numbers import int_oo
 
+from tests.harness.rows import each
 from tests.random_cases import cases
 from trtdiag.symbolic import (
     ExpressionError,
@@ -82,7 +83,7 @@ CASES = {
 NO_MEANING = {"IsNonOverlappingAndDenseIndicator", "RoundDecimal"}
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_each_function_is_read(name):
     expr, printed = CASES[name]
     node = expr_from_sympy(expr)
@@ -136,7 +137,7 @@ def unary_classes() -> list[type]:
     return found
 
 
-@pytest.mark.parametrize("kind", unary_classes(), ids=lambda kind: kind.__name__)
+@each("kind", unary_classes(), ids=lambda kind: kind.__name__)
 def test_every_class_is_read_or_refused_by_name(kind):
     try:
         from_sympy(kind.__new__(kind, a, evaluate=False))

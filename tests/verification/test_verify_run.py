@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -41,6 +42,7 @@ class Mlp(torch.nn.Module):
         return {"hidden": y, "result": self.second(y) * 2}
 
 
+@cache
 def _converted() -> tuple[Program, EnginePlan, ConvertedSegment]:
     torch.manual_seed(0)
     program = capture((Mlp().eval(), (torch.randn(4, 5),), {}, {"x": {0: Dim("b", min=1, max=31)}}))
