@@ -30,6 +30,8 @@ COMMANDS = {
     "fix-dims": ["error.log"],
     # The steps are refused, after the options and before the sources: no case may start Ray.
     "sweep": ["m.pt2", "--steps", "fix-dims,verify"],
+    "export-triton": ["c.ep", "models"],
+    "export-engine": ["c.ep", "plans"],
     "report": ["m.json", "--no-html"],
     "explain": ["GRD301"],
     "rules": [],
@@ -91,7 +93,9 @@ class Case:
     def arguments(self) -> list[str]:
         rest = COMMANDS[self.command]
         if isinstance(self.parameter, click.Argument):
-            return [self.command, *rest[1:], "--", self.value]
+            taken = [each for each in cli.commands[self.command].params if isinstance(each, click.Argument)]
+            given = [self.value if each is self.parameter else word for each, word in zip(taken, rest, strict=False)]
+            return [self.command, *rest[len(taken) :], "--", *(given or [self.value])]
         return [self.command, *rest, f"{max(self.parameter.opts, key=len)}={self.value}"]
 
     @property

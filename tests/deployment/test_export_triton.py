@@ -117,10 +117,10 @@ def test_programs_that_are_no_one_model_are_refused(tmp_path: Path) -> None:
     base = compiled(nn.Linear(5, 3), trtdiag.Input((1, 5), (4, 5), (8, 5)))
     other = compiled(nn.Linear(5, 2), trtdiag.Input((1, 5), (4, 5), (8, 5)))
     for programs, why in (
-        ([base, base], "its engine is one of reference|it is one of reference"),
+        ([base, base], "its engine is of the reference backend"),
         ([as_plan(base), as_plan(base)], "two of them are for GPUs of compute capability 9.0"),
         ([as_plan(base), as_plan(other, "8.0")], "computes something else"),
-        ([as_plan(base), base], "has an engine of reference"),
+        ([as_plan(base), base], "has an engine of the reference backend"),
     ):
         with pytest.raises(trtdiag.UserError, match=why) as refused:
             trtdiag.export_triton(programs, tmp_path, "both")
@@ -201,7 +201,7 @@ def test_the_command_tells_what_it_wrote(
     trtdiag.save(tagger(), "tagger_trt.pt2")
     assert _ended("export-triton", "tagger_trt.pt2", "models", "--name", "tagger", "--dynamic-batching", "50") == 0
     printed = capsys.readouterr().out
-    assert "models/tagger/1: for the Python backend: its engine is one of reference" in printed
+    assert "models/tagger/1: for the Python backend: its engine is of the reference backend" in printed
     assert "max_batch_size 7: the first dim is one size everywhere, and none of the" in printed
     assert _config(tmp_path / "models" / "tagger").dynamic_batching.max_queue_delay_microseconds == 50
     assert _ended("export-triton", "tagger_trt.pt2", "models", "--name", "tagger", "--version", "1") == 2

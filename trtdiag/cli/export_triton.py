@@ -26,14 +26,23 @@ if TYPE_CHECKING:
 @click.argument("compiled", nargs=-1, required=True)
 @click.argument("repository", type=Place(path_type=Path))
 @click.option("--name", help="The name of the model  [default: that of the first COMPILED]")
-@click.option("--version", type=click.IntRange(1, MOST_COUNT), metavar="N", help="[default: one after those there]")
+@click.option(
+    "--version", type=click.IntRange(1, MOST_COUNT), metavar="N", help="Its version  [default: one after those there]"
+)
 @click.option(
     "--max-batch-size",
     type=click.IntRange(0, MOST_COUNT),
     metavar="N",
     help="0: no batches  [default: what COMPILED takes, where its samples are proven to be apart]",
 )
-@click.option("--instances", type=click.IntRange(1, MOST_COUNT), default=1, show_default=True, metavar="N")
+@click.option(
+    "--instances",
+    type=click.IntRange(1, MOST_COUNT),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many run side by side, on each GPU.",
+)
 @click.option(
     "--dynamic-batching",
     type=click.IntRange(0, MOST_COUNT),

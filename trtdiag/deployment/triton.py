@@ -120,7 +120,7 @@ def export_triton(
     found = whole_program(programs[0])
     plans = None if isinstance(found, str) else plan_files(programs, found)
     if plans is None and len(programs) > 1:
-        why = found if isinstance(found, str) else f"it is one of {programs[0].manifests[0].backend}"
+        why = found if isinstance(found, str) else f"its engine is of the {programs[0].manifests[0].backend} backend"
         raise UserError(
             "several programs cannot be one model here",
             because=f"those are plans of TensorRT, one for each compute capability; of the first, {why}",
@@ -140,7 +140,7 @@ def export_triton(
         requests = requests.renamed(_binding_names(programs[0], found, interface))
     else:
         runs = "python"
-        why = found if isinstance(found, str) else f"its engine is one of {programs[0].manifests[0].backend}"
+        why = found if isinstance(found, str) else f"its engine is of the {programs[0].manifests[0].backend} backend"
         described = _python(programs[0], interface, batched=bool(largest))
     made = TritonModel(
         name=name,

@@ -66,7 +66,7 @@ def _capability(manifest: Manifest) -> str | None:
 
 def _check_same(first: Manifest, other: Manifest, index: int) -> None:
     if other.backend != first.backend:
-        raise _others(f"the program {index + 1} has an engine of {other.backend}")
+        raise _others(f"the program {index + 1} has an engine of the {other.backend} backend")
     if (other.network_hash, other.inputs, other.outputs) != (first.network_hash, first.inputs, first.outputs):
         raise _others(f"the program {index + 1} computes something else than the first, or for other sizes")
 
