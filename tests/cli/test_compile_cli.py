@@ -47,6 +47,20 @@ def test_compile_then_verify_then_load(model: Path, capsys: pytest.CaptureFixtur
     torch.testing.assert_close(loaded.module()(x), mlp()[0](x), rtol=1e-5, atol=1e-6)
 
 
+def test_verify_says_when_the_original_is_another_than_was_compiled(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compile", "model.pt2", "--backend", "reference", "--no-verify", "--no-html", "-q") == 0
+    program = torch.export.load(model / "model.pt2")
+    for weight in program.state_dict.values():
+        weight.data.add_(1)
+    torch.export.save(program, model / "model.pt2")
+    assert run("verify", "model_trt.pt2") == 1
+    told = capsys.readouterr().out
+    assert told.startswith("DIFFERS from the original at ")
+    assert "note: the original is not what was compiled: " in told
+
+
 @pytest.mark.skipif(torch.xpu.is_available(), reason="the test needs a device type that this machine lacks")
 def test_a_file_from_a_device_that_is_not_here(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = members(model / "model.pt2")

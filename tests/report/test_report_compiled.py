@@ -280,6 +280,17 @@ def printed(found: Verification, width: int = 200, names: Mapping[str, str] | No
     return console.export_text()
 
 
+def test_a_program_that_differs_everywhere_fits_on_a_screen() -> None:
+    found = with_unstable(differs=True)
+    bad = found.results[-1].outputs[0]
+    wrong = [replace(bad, output=f"cache[{n}]", max_rel=float(n)) for n in range(1, 10)]
+    results = [PointResult(Point("in between", {"s0": n}), tuple(wrong)) for n in range(1, 12)]
+    text = printed(replace(found, results=tuple(results)))
+    assert len(text.splitlines()) < 40
+    assert text.count("    cache[9]: ") == text.count("and 6 more outputs") == 6
+    assert "  and 5 more sets of sizes (--json has all)" in text
+
+
 def test_the_terminal_has_rows_for_what_does_not_agree_alone() -> None:
     found = with_unstable(differs=True)
     refused = [PointResult(Point("max", {"s0": n}), skipped=f"the original refuses {n} rows") for n in (7, 8)]

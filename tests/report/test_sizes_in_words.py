@@ -174,7 +174,7 @@ def test_compile_calls_sizes_by_the_users_names(name: str) -> None:
     console = Console(width=100, record=True, file=StringIO())
     console.print(engines_text(found.plan, found.converted, found.engines), crop=False)
     assert found.verification is not None
-    console.print(verification_text(found.verification, found.report.analysis.program.names), crop=False)
+    console.print(verification_text(found.verification, found.report.analysis.program.words), crop=False)
     told = console.export_text()
     assert _leaks(told) == []
     assert _leaks(NO_WORDS.sub("", found.report.to_html())) == []

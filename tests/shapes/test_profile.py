@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from tests.harness.staged import staged
 from trtdiag.errors import DimsError
 from trtdiag.shapes.opt_sizes import allowed_box, opt_sizes
 from trtdiag.shapes.profile import DimProfile, input_profile
-from trtdiag.symbolic import Range, evaluate, parse_expr, symbol
+from trtdiag.symbolic import Range, evaluate, free_symbols, parse_expr, symbol
 
 BOX = {"s": Range(1, 64), "h": Range(17, 2161), "t": Range(2, None)}
 OPT = {"s": 7, "h": 541, "t": 31}
@@ -127,6 +128,21 @@ def test_what_cannot_be_asked_for(asked, reference, told, fix):
     assert caught.value.reference == reference
     assert told in caught.value.because
     assert fix in caught.value.fix
+
+
+def test_an_unknown_name_is_answered_with_names_alone():
+    part = Dim("part", min=2, max=40)
+    program = two_inputs({"x": {0: Dim("batch", min=1, max=8)}, "y": {1: 2 * part}})
+    inputs = tuple(
+        replace(each, dims=tuple(replace(dim, declared_name=None, declared_root=None) for dim in each.dims))
+        for each in program.inputs
+    )
+    (symbol,) = {name for dim in inputs[1].dims for name in free_symbols(dim.expr)}
+    lost = replace(program, inputs=inputs, names={**program.names, symbol: "_y_dim1"})
+    with pytest.raises(DimsError) as caught:
+        opt_sizes(lost, lost.ranges, (("hight", 9),))
+    assert caught.value.because == "its dynamic dims are x.shape[0], y.shape[1], batch"
+    assert lost.words.homes[symbol].site == "y.shape[1]"
 
 
 def test_a_static_size_may_be_said_again():

@@ -39,7 +39,7 @@ def after_compiling(analysis: Analysis, facts: CompilationFacts, stages: Sequenc
         analysis,
         compilation=facts,
         stages=tuple(stages),
-        not_checked=(*_still_open(facts, analysis.program.names), *open_before),
+        not_checked=(*_still_open(facts, analysis.program.words), *open_before),
     )
 
 

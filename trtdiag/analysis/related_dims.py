@@ -50,7 +50,7 @@ def related_dims(program: Program) -> Iterator[Related]:
         lows = [d.declared_range.min or 0 for d in (dim, root) if d.declared_range is not None]
         yield Related(
             dim=dim,
-            text=to_text(dim.expr, program.names),
+            text=to_text(dim.expr, program.words),
             sayable=len(symbols) == 1 and line_of(dim.expr) is not None and name.isidentifier(),
             root_name=name,
             root_site=root.site,

@@ -67,7 +67,7 @@ def run(
     unwanted = frozenset[str]().union(*(matching(word, every) for word in ignore))
     program = facts.get(Program)
     order = node_order(program, facts.get(Checked))
-    names = program.names if isinstance(program, Program) else {}
+    names = program.words if isinstance(program, Program) else {}
 
     causes: list[_Cause] = []
     not_run: list[NotRun] = []

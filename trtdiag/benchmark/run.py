@@ -19,6 +19,7 @@ from trtdiag.options import Precision
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.wording import dtype_text
 
 _COMPUTES = {Precision.KEEP: AS_EXPORTED, Precision.FP16: "float16", Precision.BF16: "bfloat16"}
@@ -67,7 +68,7 @@ def timed_at(label: str, point: Mapping[str, int], there: Original, ways: Sequen
     ]
     inputs = zip(there.program.inputs, leaves_of((args, kwargs)), strict=True)
     words = tuple(_tensor_words(tensor.name, value) for tensor, value in inputs)
-    sizes = {there.program.names.get(symbol, symbol): size for symbol, size in point.items()}
+    sizes = named_sizes(point, there.program.words)
     base = rows[0].ms
     if base is not None:
         rows = [row if row.ms is None else replace(row, ratio=row.ms.median / base.median) for row in rows]

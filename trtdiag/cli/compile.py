@@ -170,7 +170,7 @@ def compile_command(
         for note in program.notes:
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:
-            console.print(verification_text(found.verification, program.names), crop=False)
+            console.print(verification_text(found.verification, program.words), crop=False)
         if options.profile_layers and facts is not None:
             console.print(slowest_text(facts.engines))
         if report.comparison is not None:

@@ -64,5 +64,5 @@ def verify_command(
         found = verify_saved(program, model, progress=step, limits=limits)
     files.write(found.report)
     if not quiet and not files.to_stdout:
-        own_console().print(verification_text(found.verified, found.report.analysis.program.names), crop=False)
+        own_console().print(verification_text(found.verified, found.report.analysis.program.words), crop=False)
     return 0 if found.verified.passed else 1

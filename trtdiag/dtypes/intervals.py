@@ -39,7 +39,7 @@ def value_spans(program: Program, checked: Checked, shapes: ShapeFacts) -> Graph
     Cost: linear in nodes, plus one pass over each integer weight.
     """
     roles = placeholders(program.exported) if program.exported is not None else {}
-    return graph_spans(checked.graph_module, roles, shapes, program.names)
+    return graph_spans(checked.graph_module, roles, shapes, program.words)
 
 
 @dataclass(frozen=True)

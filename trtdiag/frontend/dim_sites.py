@@ -54,6 +54,7 @@ class Sites:
 
     def __init__(self, program: Program) -> None:
         self.names = dict(program.names)
+        self.nameless = frozenset(program.words.homes)
         self._by_source = InputsBySource(program.inputs)
         self.dims = [dim for tensor in program.inputs for dim in tensor.dims]
         self._symbols = {name for dim in self.dims for name in free_symbols(dim.expr)} | set(program.ranges)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
 from torch.export import ExportedProgram
 
 from trtdiag.graph.source import NO_STACK, Stack
-from trtdiag.symbolic.expr import Expr
+from trtdiag.symbolic.expr import Expr, Mul, Num, Sym
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.size_names import Home, SizeNames
+from trtdiag.symbolic.tree import free_symbols
 
 if TYPE_CHECKING:
     from trtdiag.frontend.factory import Recipe
@@ -196,3 +199,16 @@ class Program:
     pins: tuple[Pin, ...] = field(default=())
     joins: tuple[Join, ...] = field(default=())
     recipe: Recipe | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def words(self) -> SizeNames:
+        """``names`` for people: a symbol without a name, a multiple of which sizes a dim, goes by that dim."""
+        dims = [dim for tensor in self.inputs for dim in tensor.dims]
+        plain = {dim.expr.name for dim in dims if isinstance(dim.expr, Sym)}
+        named = plain.union(*(free_symbols(dim.expr) for dim in dims if dim.declared_root is not None))
+        homes: dict[str, Home] = {}
+        for dim in dims:
+            match dim.expr:
+                case Mul((Num(int(scale)), Sym(symbol))) if scale > 1 and symbol not in named:
+                    homes.setdefault(symbol, Home(dim.site, scale))
+        return SizeNames(self.names, homes)

@@ -245,7 +245,7 @@ def _note_failure(program: Program, clock: Clock) -> None:
         return
     message = program.failure.message.strip().splitlines()
     told = f"{program.failure.error_type}: {message[0]}" if message else program.failure.error_type
-    told = in_words(told, program.names)
+    told = in_words(told, program.words)
     if program.failure.relaxed:
         told = f"{told.rstrip('.')}; analysed from a relaxed export ({program.failure.relaxed})"
     clock.note("capture", told, "failed")
@@ -255,7 +255,7 @@ def _with_findings(facts: Analysis, target: Target, chosen: AnalyzeOptions, cloc
     with clock("rules"):
         every = (*vars(facts).values(), target)
         ran = run({type(each): each for each in every}, select=chosen.select, ignore=chosen.ignore)
-    told = tuple(in_words(text, facts.program.names) for text in _not_checked(facts, ran))
+    told = tuple(in_words(text, facts.program.words) for text in _not_checked(facts, ran))
     return replace(facts, findings=ran.findings, stages=tuple(clock.stages), not_checked=told)
 
 

@@ -76,7 +76,7 @@ def plan_engines(
             sizes.box,
             target,
             truncate_double=options.truncate_double,
-            names=program.names,
+            names=program.words,
             constants=None if dtypes is None else dtypes.constants,
         )
     with stage("support"):

@@ -30,7 +30,10 @@ from trtdiag.verification.limits import VerifyLimits
 
 _NAME_IT = "name the original: verify(compiled, against=model), or trtdiag verify compiled.pt2 --model model.pt2"
 
-
+_ANOTHER = (
+    "the original is not what was compiled: it gives other networks than the engines were built from, as after another "
+    "training or export; compile it again, or name the one that was compiled with --model"
+)
 _HOW_LIMITS = "give trtdiag.VerifyLimits(seconds=30)"
 
 
@@ -93,6 +96,8 @@ def verify_saved(
         )
     made_s = clock.seconds("capture") + (compiled.build_s or 0.0)
     found = compared(state, options, limits or VerifyLimits(), cannot_run, clock.progress, made_s=made_s)
+    if found.differs and state.planned is None:
+        found = replace(found, notes=(_ANOTHER, *found.notes))
     clock.stages.append(StageTiming("verify", "ok", found.seconds))
     facts = CompilationFacts(engines_of(state, timed=False), found)
     return replace(state, verification=found, analysis=after_compiling(state.analysis, facts, clock.stages))

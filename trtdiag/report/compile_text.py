@@ -44,7 +44,8 @@ _MOST_REASONS = 12
 _MOST_OPS = 8
 _MOST_PORTS = 6
 _PORT_COLUMN = 9
-_MOST_POINTS = 24
+_MOST_POINTS = 6
+_MOST_OUTPUTS = 3
 _LONGEST_NOTE_CHARS = 600
 _LEAST_STAGE_S = 0.05
 
@@ -53,7 +54,7 @@ def engines_text(
     plan: EnginePlan, converted: Sequence[ConvertedSegment], engines: Sequence[Engine], notes: Sequence[str] = ()
 ) -> RenderableType:
     """The engines, and what stays with PyTorch with the reason; ``notes`` say what was built otherwise than planned."""
-    names, manifests = plan.sizes.program.names, [engine.manifest for engine in engines]
+    names, manifests = plan.sizes.program.words, [engine.manifest for engine in engines]
     inside = sum(len(segment.ops) for segment in plan.partitioned.segments)
     left = [entry for entry in plan.partitioned.fallback if entry.computes]
     every = amount(inside + len(left), "op")
@@ -173,11 +174,13 @@ def _points(found: Verification, names: Mapping[str, str]) -> Iterator[Renderabl
         yield hanging(4, f"  {point_label(result.point, names)} ({point_sizes(result.point.sizes, names)})")
         if result.failed:
             yield hanging(6, (f"    failed: {one_line(result.failed)}", "red"))
-        for output in result.outputs:
-            if not output.passed or output.unstable:
-                yield hanging(8, *_output_words(output))
+        told = [output for output in result.outputs if not output.passed or output.unstable]
+        for output in sorted(told, key=lambda output: -output.max_rel)[:_MOST_OUTPUTS]:
+            yield hanging(8, *_output_words(output))
+        if len(told) > _MOST_OUTPUTS:
+            yield Text(f"    and {amount(len(told) - _MOST_OUTPUTS, 'more output')}", style="dim")
     if len(apart) > _MOST_POINTS:
-        yield Text(f"  and {len(apart) - _MOST_POINTS:,} more sets of sizes", style="dim")
+        yield Text(f"  and {len(apart) - _MOST_POINTS:,} more sets of sizes (--json has all)", style="dim")
     late = left_out_words(found, names)
     if late:
         yield hanging(4, (f"  not compared: {late}", "yellow"))

@@ -7,36 +7,49 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from trtdiag.fixdims.fix import Change, Fix, Outcome
+from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
 from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks
+from trtdiag.report.similar_changes import ChangeGroup, change_groups
 from trtdiag.report.source_context import place
 from trtdiag.report.templates import html_piece
-from trtdiag.wording import one_line, visible
+from trtdiag.wording import listed, one_line, visible
 
 _LISTED = 20
+_MOST_BECAME = 4
 
 
 def fix_snippet(fix: Fix) -> str:
     """Verdict, changes with their first reason, the code to copy, and what else to know."""
+    groups = change_groups(fix.changes)
     return html_piece(
         "fix.html.j2",
         verdict=fix_verdict(fix),
         label=one_line(fix.label),
-        rows=[_row(change) for change in fix.changes[:_LISTED]],
-        hidden=len(fix.changes) - _LISTED,
+        rows=[_row(group) for group in groups[:_LISTED]],
+        hidden=sum(len(group.changes) for group in groups[_LISTED:]),
         code=visible(fix.code) if fix.outcome is Outcome.CHANGED else None,
         sentences=_sentences(fix),
         others=[Markup(fix_snippet(other)) for other in fix.others],
     )
 
 
-def _row(change: Change) -> tuple[str, ...]:
+def _row(group: ChangeGroup) -> tuple[str, ...]:
+    change = group.changes[0]
     reason = change.why[0] if change.why else None
     frame = None if reason is None else reason.stack.best
     because = "" if reason is None else f"{one_line(reason.text)}{f' ({place(frame)})' if frame else ''}"
-    return one_line(change.before), f"→ {one_line(change.after)}", because, kept_words(change.kept)
+    before, kept = one_line(change.before), kept_words(change.kept)
+    if len(group.changes) == 1:
+        return before, f"→ {one_line(change.after)}", because, kept
+    became = dict.fromkeys(one_line(each.after) for each in group.changes)
+    return (
+        f"{before}, and {len(group.changes) - 1:,} like it",
+        f"→ {listed(list(became), _MOST_BECAME)}",
+        because,
+        f"{kept} of each" if kept else "",
+    )
 
 
 def _sentences(fix: Fix) -> list[str]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from trtdiag.dims.dynamic_shapes.spell import plan_diff
-from trtdiag.fixdims.fix import ALLOWED, Alternative, Change, Fix, Outcome, Reason
+from trtdiag.fixdims.fix import ALLOWED, Alternative, Fix, Outcome, Reason
 from trtdiag.fixdims.programs import Several, routing_code
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.fix_programs_text import definitions, program_words, together_words, tried_words
@@ -30,9 +30,10 @@ from trtdiag.report.fix_words import (
     not_checked,
     proof_words,
 )
+from trtdiag.report.similar_changes import ChangeGroup, change_groups
 from trtdiag.report.source_context import place
 from trtdiag.symbolic.proof import ProofKind
-from trtdiag.wording import one_line, visible
+from trtdiag.wording import listed, one_line, visible
 
 _STYLES = {"good": "bold green", "changed": "bold yellow", "impossible": "bold red"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "dim"}
@@ -40,7 +41,7 @@ _LEAST_COLUMNS, _MOST_COLUMNS = 40, 120
 _LABEL_COLUMNS = 10
 _LEAST_CODE_COLUMNS = 24
 _LONGEST_CHARS = 600
-_MOST_REASONS, _MOST_ALTERNATIVES, _MOST_LISTED, _MOST_FAILURE_LINES = 3, 3, 8, 12
+_MOST_REASONS, _MOST_ALTERNATIVES, _MOST_LISTED, _MOST_FAILURE_LINES, _MOST_SITES = 3, 3, 8, 12, 4
 
 
 def print_fix(fix: Fix, console: Console, paths: Iterable[str] = (), files: Sequence[str] = ()) -> None:
@@ -60,8 +61,8 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80, files: Se
     verdict = fix_verdict(fix)
     page.prose(verdict.text, style=_STYLES[verdict.status])
     shown_code: set[str] = set()
-    for change in fix.changes:
-        _change(page, change, fix, shown_code)
+    for group in change_groups(fix.changes):
+        _change(page, group, fix, shown_code)
     if fix.outcome is Outcome.CHANGED:
         _declaration(page, fix)
     if fix.several is not None:
@@ -116,23 +117,29 @@ def _several(page: _Page, several: Several, files: Sequence[str]) -> None:
     page.listing("Other ways", several.notes)
 
 
-def _change(page: _Page, change: Change, fix: Fix, shown_code: set[str]) -> None:
+def _change(page: _Page, group: ChangeGroup, fix: Fix, shown_code: set[str]) -> None:
+    change, several = group.changes[0], len(group.changes) > 1
     name, before = one_line(change.name), one_line(change.before)
     extent = extent_words(change, fix.plan) if fix.outcome is Outcome.CHANGED else ""
     asked = before if before.startswith((f"{name}:", f"{name} ")) or before == name else f"{name}: {before}"
     page.blank()
     if change.before == change.after:
         page.prose(f"{asked}, as asked{joined_words(change, fix.plan)}", style="bold", hang=4)
-    else:
-        page.prose(f"{asked}  ->  {one_line(change.after)}{f'  ({extent})' if extent else ''}", style="bold", hang=4)
-    if change.sites != (change.name,):
-        page.labelled("at", ", ".join(one_line(site) for site in change.sites))
-    for reason in change.why[:_MOST_REASONS]:
+    for head in [] if change.before == change.after else group.heads:
+        page.prose(f"{head}{f'  ({extent})' if extent else ''}", style="bold", hang=4)
+    if several or change.sites != (change.name,):
+        sites = [one_line(site) for site in group.sites]
+        page.labelled("at", listed(sites, _MOST_SITES) if several else ", ".join(sites))
+    why = group.why if several else change.why
+    for reason in why[:_MOST_REASONS]:
         _reason(page, reason)
-    if len(change.why) > _MOST_REASONS:
-        page.labelled("", f"and {len(change.why) - _MOST_REASONS:,} more conditions (--json has all)")
-    page.labelled("keeps", kept_words(change.kept))
-    page.labelled("loses", change.lost)
+    hidden = max(0, len(why) - _MOST_REASONS) + (group.more if several else 0)
+    if hidden:
+        alike = "like it" if several and len(why) == 1 else f"more {'condition' if hidden == 1 else 'conditions'}"
+        page.labelled("", f"and {hidden:,} {alike} (--json has all)")
+    kept = kept_words(change.kept)
+    page.labelled("keeps", f"{kept} of each" if several and kept else kept)
+    page.labelled("loses", f"{change.lost}, and the like of the others" if several and change.lost else change.lost)
     page.labelled("guards", allowed_words(change, fix.plan))
     others = [other for other in change.alternatives if other.note != ALLOWED]  # told as what the guards allow
     for other in others[:_MOST_ALTERNATIVES]:

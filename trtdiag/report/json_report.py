@@ -167,7 +167,7 @@ def _forms(analysis: Analysis) -> Mapping[type, Form]:
     def verification(found: Verification) -> dict[str, Any]:
         how, difference = outcome(found), outcome_line(found)
         if found.culprit is not None:
-            difference += f"; {culprit_line(found.culprit, analysis.program.names)}"
+            difference += f"; {culprit_line(found.culprit, analysis.program.words)}"
         return {
             "outcome": how,
             "difference": difference if how == "differs" else None,

@@ -99,7 +99,7 @@ class Report(Saveable):
         """The report in every format."""
         body = {**self.body, "comparison": self.comparison}
         view = report_view(self.analysis, command=self.command, layout=self.layout, comparison=self.comparison)
-        return Rendering(body, named_page(view, self.analysis.program.names), self.rules)
+        return Rendering(body, named_page(view, self.analysis.program.words), self.rules)
 
     def to_json(self) -> str:
         """The report as JSON, see ``report-1.schema.json``."""

@@ -41,7 +41,7 @@ _NUMBERS = ("max_abs", "max_rel", "allowed")
 
 def compiled_view(analysis: Analysis, facts: CompilationFacts) -> Part:
     """The section of the page."""
-    names = analysis.program.names
+    names = analysis.program.words
     origins = analysis.partition.plan.lowered.origins if analysis.partition is not None else {}
     hidden = len(facts.engines) - _MOST_ENGINES
     return {

@@ -71,7 +71,7 @@ class _Words:
         self._nodes: Mapping[str, Node] = {node.name: node for node in facts.plan.lowered.graph_module.graph.nodes}
         self._engine = facts.plan.types.engine
         self._bytes = {boundary.tensor: boundary.bytes for boundary in facts.partitioned.boundaries}
-        self._names = analysis.program.names
+        self._names = analysis.program.words
 
     def shape(self, name: str) -> str:
         return self._shapes.of(name, self._nodes[name])[0] if name in self._nodes else ""

@@ -54,7 +54,9 @@ def read_ask(name: str, size: int, sites: Sites, symbols: Sequence[str]) -> Ask:
     dims.update((dim.declared_name, dim.expr) for dim in sites.dims if dim.declared_name)
     dims.update((sites.name_of(symbol), Sym(symbol)) for symbol in symbols)
     if name not in dims:
-        known = list(dict.fromkeys(known for known, expr in dims.items() if not isinstance(expr, Num)))
+        # Understood too, but torch's names of symbols and those of code alone tell nothing.
+        unsaid = {*symbols, *map(sites.name_of, sites.nameless)} - {dim.site for dim in sites.dims}
+        known = [known for known, expr in dims.items() if not isinstance(expr, Num) and known not in unsaid]
         told = ", ".join(known[:_MOST_NAMES]) + f" and {len(known) - _MOST_NAMES} more" * (len(known) > _MOST_NAMES)
         raise DimsError(
             f"no dim of the program is called {name!r}",

@@ -30,6 +30,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
+from trtdiag.symbolic.size_names import Home, home_of
 
 # How tightly a text binds, as in Python; a child that binds less than its place asks gets parentheses.
 _CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(9)
@@ -44,13 +45,24 @@ def to_text(node: Expr | Condition, names: Names | None = None) -> str:
     return _text(node, names or {})[0]
 
 
-_SYMBOL = re.compile(r"\bz?[su]f?\d+\b(?!\()")  # zuf0: a float from data
+_SYMBOL = re.compile(r"(?:(?<![\w.*])(?P<factor>\d+)\*)?\b(?P<symbol>z?[su]f?\d+)\b(?!\()")  # zuf0: a float from data
 
 
 def in_words(text: str, names: Names) -> str:
     """``text`` with every graph symbol of ``names`` in it as its name; a symbol that is also somebody's name stays."""
     taken = set(names.values())
-    return _SYMBOL.sub(lambda found: found[0] if found[0] in taken else names.get(found[0], found[0]), text)
+
+    def said(found: re.Match[str]) -> str:
+        symbol, factor = found["symbol"], found["factor"]
+        home = home_of(names, symbol)
+        if symbol in taken or (home is None and symbol not in names):
+            return found[0]
+        if home is None or text[found.end() :].startswith("**"):
+            return f"{f'{factor}*' if factor else ''}{names.get(symbol, symbol)}"
+        plain, one = home.times(int(factor or 1))
+        return plain if one else f"({plain})"
+
+    return _SYMBOL.sub(said, text)
 
 
 def _at(node: Expr | Condition, names: Names, level: int) -> str:
@@ -63,10 +75,15 @@ def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
         case Num(value):
             return _number(value)
         case Sym(name):
-            return names.get(name, name), _ATOM
+            home = home_of(names, name)
+            return (names.get(name, name), _ATOM) if home is None else _by_home(home, 1)
         case Add(args):
             return _sum(args, names), _SUM
         case Mul(args):
+            if len(args) == 2 and isinstance(args[0], Num) and isinstance(args[1], Sym):
+                home, factor = home_of(names, args[1].name), args[0].value
+                if home is not None and isinstance(factor, int) and factor > 0:
+                    return _by_home(home, factor)
             return _product(args, names)
         case FloorDiv(left, right) | Mod(left, right) | TrueDiv(left, right):
             return _quotient(left, _DIVIDED[type(node)], right, names)
@@ -88,6 +105,11 @@ def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
             return " and ".join(parts_of), _AND if len(parts_of) > 1 else _COMPARE
         case Or(args):
             return " or ".join(_at(arg, names, _AND) for arg in args), _OR
+
+
+def _by_home(home: Home, factor: int) -> tuple[str, int]:
+    text, one = home.times(factor)
+    return text, _ATOM if one else _PRODUCT
 
 
 def _number(value: Number) -> tuple[str, int]:

@@ -12,6 +12,7 @@ from trtdiag.dims.unequal_points import end_or
 from trtdiag.frontend.program import Program
 from trtdiag.symbolic import Condition, Range, allowed, evaluate, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
+from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.symbolic.valueset import ValueSet
 from trtdiag.verification.facts import Point
 
@@ -100,7 +101,7 @@ def running_order(points: Sequence[Point], cost: Callable[[Point], int]) -> list
 
 def point_sizes(sizes: Mapping[str, int], names: Mapping[str, str]) -> str:
     """``batch=1, h=640``; ``names`` are for symbols."""
-    return ", ".join(sorted(f"{names.get(symbol, symbol)}={size}" for symbol, size in sizes.items()))
+    return ", ".join(sorted(f"{name}={size}" for name, size in named_sizes(sizes, names).items()))
 
 
 def _inside(range_: Range, value: int | None) -> int:

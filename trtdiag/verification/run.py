@@ -16,6 +16,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.graph.pytree import flattened, leaves_of, named_leaves
 from trtdiag.options import Precision
 from trtdiag.symbolic import Condition, Range
+from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.timed_steps import timed
 from trtdiag.verification.columns import fixed_dims
 from trtdiag.verification.compare import compare, tolerance_for
@@ -166,7 +167,7 @@ class Comparison:
         if self.progress is None:
             return
         rest = self._time.rest(self._elements_at(each) for each in waiting)
-        self.progress(verify_step(point, self.program.names, done, done + len(waiting), rest))
+        self.progress(verify_step(point, self.program.words, done, done + len(waiting), rest))
 
     def _cost(self, point: Point) -> int:
         """What a point costs beside others."""
@@ -197,8 +198,8 @@ class Comparison:
         too_much = self._beyond(point, anyway=anyway)
         if too_much:
             return PointResult(point, skipped=too_much)
-        names = self.program.names
-        sizes = {names.get(name, name): size for name, size in point.sizes.items()}
+        names = self.program.words
+        sizes = named_sizes(point.sizes, names)
         began = self.clock()
         with timed("compare", f"compare at {point.label}", **sizes):
             result = self._compared_at(point).named(names)

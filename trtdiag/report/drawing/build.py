@@ -30,7 +30,7 @@ _UNDRAWN = {
 
 def _named(where: Sides, analysis: Analysis) -> Sides:
     """The sides with sizes by the user's names in their reasons; thousands of nodes share a few."""
-    told = {words: in_words(words, analysis.program.names) for words in set(where.words)}
+    told = {words: in_words(words, analysis.program.words) for words in set(where.words)}
     return replace(where, words=tuple(told[words] for words in where.words))
 
 

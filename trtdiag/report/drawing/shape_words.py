@@ -27,7 +27,7 @@ class ShapeWords:
 
     def __init__(self, analysis: Analysis) -> None:
         self._shapes = analysis.shapes
-        self._names = analysis.program.names
+        self._names = analysis.program.words
         self._reader = NodeReader()
         self._texts: dict[Expr | Condition, str] = {}
 
