@@ -121,3 +121,16 @@ def test_a_word_of_no_op_names_those_that_are_near(ops: Ops) -> None:
     assert "no op has 'softmx' in its name" in err
     assert "say softmax" in err
     assert "no-such-op" in err
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_names_of_rules_can_be_read_whole(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit) as ended:
+        main(["rules"])
+    assert not ended.value.code
+    told = capsys.readouterr().out
+    assert "…" not in told
+    assert max(map(len, told.splitlines())) <= columns

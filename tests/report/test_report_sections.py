@@ -194,8 +194,7 @@ def test_a_derived_dim_has_an_example_too() -> None:
     inputs = trtdiag.analyze(exported).rendering.view["inputs"]["inputs"]
     assert inputs is not None
     ((name, shape, example),) = inputs["rows"]
-    assert re.fullmatch(r"float32\[1, 3, 4\*\w+, 8\]", shape)
-    assert (name, example) == ("input", "[1, 3, 12, 8]")
+    assert (name, shape, example) == ("input", "float32[1, 3, input.shape[2], 8]", "[1, 3, 12, 8]")
 
 
 def test_derived_sizes_stand_by_their_numbers() -> None:

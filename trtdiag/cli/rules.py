@@ -6,7 +6,7 @@ import json
 
 import click
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from trtdiag.cli.option_groups import debug_option
@@ -53,7 +53,8 @@ def rules(json_path: str | None) -> None:
         listed = [{"id": e.id, "name": e.name, "severity": e.severity.value, "title": e.title} for e in entries]
         write_json(files, json.dumps(listed, indent=2) + "\n", "list")
         return
-    table = Table("id", "name", "severity", "finds", box=None, pad_edge=False)
+    name = Column("name", overflow="fold")  # one that is cut cannot be given to explain
+    table = Table("id", name, "severity", "finds", box=None, pad_edge=False)
     for entry in entries:
         severity = Text(entry.severity.value, style=_STYLES[entry.severity.value])
         table.add_row(entry.id, entry.name, severity, Text(entry.title))

@@ -98,7 +98,7 @@ def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> Symbo
         born_at=None if bearer is None else stack_of(program.origins, bearer.name).best,
         born_by=born_by,
         uses=found.uses,
-        expressions=tuple(to_text(expr, program.words) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
+        expressions=tuple(to_text(expr, program.names) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
     )
 
 
