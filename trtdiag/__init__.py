@@ -74,6 +74,7 @@ _NAMES = {
     "trtdiag.pipeline.analyze": "analyze",
     "trtdiag.pipeline.bench": "bench",
     "trtdiag.pipeline.compile": "compile",
+    "trtdiag.pipeline.refit": "refit",
     "trtdiag.pipeline.verify": "verify",
     "trtdiag.report.fix_programs": "save_programs",
     "trtdiag.report.program_table": "program_for",

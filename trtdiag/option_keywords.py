@@ -74,6 +74,8 @@ class CompileKeywords(PlanKeywords, EngineKeywords, total=False):
     force: bool
     verify: bool
     verify_limit_s: float | None
+    refittable: bool
+    engine_weights: Literal["inside", "once", "none"]
     profile_layers: bool
 
 

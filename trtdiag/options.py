@@ -30,6 +30,8 @@ KERNEL_SPECIALIZATION = ("lazy", "eager", "none")
 """When TensorRT-RTX compiles kernels for the sizes that come."""
 BUILD_LIMIT_S = 1800.0
 """Own choice: a network of 2,000 layers is built in a minute and a half, and the search for an op in some minutes."""
+ENGINE_WEIGHTS = ("inside", "once", "none")
+"""Where a saved program has the weights of its engines."""
 HARDWARE = ("none", "ampere+", "same-compute-capability")
 """On which GPUs else an engine may run."""
 
@@ -165,6 +167,11 @@ class CompileOptions:
         gpu: The GPU generations (``sm89``, ``all``) that engines of TensorRT-RTX are built for; none: that of this
             machine's GPU, where it is one of them, else all from ``sm80`` on.
         engine_per_gpu: An engine for each of ``gpu``, of which a program loads what fits; otherwise one runs on all.
+        refittable: Let the engines take other weights later, without a build (``trtdiag.refit``).  TensorRT then
+            optimizes nothing away that rests on their values, which may cost speed.
+        engine_weights: Where a saved program has the weights of its engines: ``inside`` of them; ``once``: the model's
+            parameters beside engines without weights, which take them when the file is loaded; ``none``: nowhere, they
+            are given to ``load``.  The last two make engines refittable.
         profile_layers: Run each engine some times at the sizes to tune for, so that the report has the time of each of
             its layers.
     """
@@ -196,6 +203,8 @@ class CompileOptions:
     build_jobs: int | None = None
     gpu: tuple[str, ...] = ()
     engine_per_gpu: bool = False
+    refittable: bool = False
+    engine_weights: str = "inside"
     profile_layers: bool = False
 
     def __post_init__(self) -> None:
@@ -215,6 +224,7 @@ class CompileOptions:
             runtime_cache=optional(place),
             kernel_specialization=optional(one_of(*KERNEL_SPECIALIZATION)),
             hardware_compatibility=one_of(*HARDWARE),
+            engine_weights=one_of(*ENGINE_WEIGHTS),
             engine_cache=optional(place),
             engine_cache_mib=whole(1),
             build_jobs=optional(whole(1)),

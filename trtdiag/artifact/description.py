@@ -16,19 +16,28 @@ MEMBER = "trtdiag.json"
 """Its name among the extra files of the archive."""
 NETWORK_MEMBER = "trtdiag_network_{}.base64"
 """The network of each engine, by its place in the order of execution; extra files can only hold text."""
+REFIT_MEMBER = "trtdiag_refit.json"
+"""How weights are made of the model's parameters, where it was compiled refittable."""
+TENSOR_MEMBER = "trtdiag/{}"
+"""Each tensor that this rests on, and of a file without weights in engines the parameters; not among the extra files,
+for torch reads those as text."""
 SCHEMA = "trtdiag-artifact/1"
 
 
 @dataclass(frozen=True)
 class EngineEntry:
-    """One engine: its buffer and the digest of its bytes, and that of its network's bytes where it was kept."""
+    """One engine: its buffer and the digest of its bytes, and that of its network's bytes where it was kept.
+
+    Where the file has it without weights, also the digest of what is there.
+    """
 
     buffer: str
     sha256: str
     network_sha256: str | None = None
+    stripped_sha256: str | None = None
 
     def __post_init__(self) -> None:
-        for digest in (self.sha256, self.network_sha256):
+        for digest in (self.sha256, self.network_sha256, self.stripped_sha256):
             if digest is not None and not SHA256.fullmatch(digest):
                 raise ValueError(f"{digest!r} is no sha256")
 
@@ -45,6 +54,7 @@ class Description:
         options: What it was compiled with, as plain values; empty where that is not known.
         source: The file that it was compiled from, where it was one.
         build_s: What building its engines took, where that is known.
+        weights: Where the weights of its engines are: ``inside``, ``once`` beside them, ``none``.
     """
 
     trtdiag: str
@@ -54,9 +64,13 @@ class Description:
     options: Mapping[str, Any]
     source: str | None = None
     build_s: float | None = None
+    weights: str = "inside"
 
 
-_FORMS = TypedJson(keys={EngineEntry: {"network_sha256": "network"}}, added={Description: ("build_s",)})
+_FORMS = TypedJson(
+    keys={EngineEntry: {"network_sha256": "network", "stripped_sha256": "stripped"}},
+    added={Description: ("build_s", "weights"), EngineEntry: ("stripped_sha256",)},
+)
 
 
 def description_to_text(description: Description) -> str:

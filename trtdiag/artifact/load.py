@@ -10,6 +10,7 @@ import os
 import torch
 
 from trtdiag.arguments import checked, flag, path
+from trtdiag.artifact.apart_weights import check_plan, not_refittable, read_plan, with_weights_back
 from trtdiag.artifact.description import (
     MEMBER,
     NETWORK_MEMBER,
@@ -18,6 +19,8 @@ from trtdiag.artifact.description import (
     description_from_text,
     options_from_plain,
 )
+from trtdiag.artifact.model_weights import Weights
+from trtdiag.artifact.refit import new_weights, refit_with
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArtifactError, CaptureError, PlatformError, UserError
 from trtdiag.frontend.archive.read import read_archive
@@ -34,21 +37,23 @@ _AGAIN = "copy the file again from where it was saved, or compile the program ag
 
 
 @checked(path=path, to_run=flag)
-def load(path: str | os.PathLike[str], *, to_run: bool = True) -> CompiledProgram:
+def load(path: str | os.PathLike[str], *, to_run: bool = True, weights: Weights | None = None) -> CompiledProgram:
     """The compiled program in a file that ``save`` wrote, on the device that its engines run on.
 
     Args:
         path: The file.
         to_run: Refuse engines for a GPU that is not here.  Otherwise such a program is loaded to be looked at or
             compared, and is refused when it is called.
+        weights: The model's, as for ``refit``, where the file was saved without (``engine_weights="none"``); of
+            another refittable file they take the place of its own.
 
     Raises:
         ArtifactError: The file is missing, damaged, of another version, no compiled program, or its engines cannot run
             here; says what differs.
         PlatformError: ``backend-missing``: nothing here can run its engines.
-        UserError: ``wrong-argument``: ``path`` is no path.
+        UserError: ``wrong-argument``: ``path`` is no path; ``weights-do-not-fit``, ``weights-not-read``.
     """
-    found = load_anywhere(path)
+    found = load_anywhere(path, weights)
     here = True
     for engine in engine_nodes(found.exported_program):
         if not to_run and get_backend(engine.manifest.backend).cannot_run(engine.manifest.compatibility.gpus):
@@ -58,8 +63,15 @@ def load(path: str | os.PathLike[str], *, to_run: bool = True) -> CompiledProgra
     return _on_its_device(found) if here else found
 
 
-def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
+def load_anywhere(
+    path: str | os.PathLike[str], weights: Weights | None = None, *, bare: bool = False
+) -> CompiledProgram:
     """The compiled program in a file, whether or not its engines can run here.
+
+    Args:
+        path: The file.
+        weights: As for ``load``.
+        bare: Leave engines without weights as they are: they are given some next.
 
     Raises:
         ArtifactError: As ``load``, but for engines that cannot run here.
@@ -71,14 +83,25 @@ def load_anywhere(path: str | os.PathLike[str]) -> CompiledProgram:
                 raise _foreign(file)
             description = description_from_text(container.read(EXTRA + MEMBER).decode("utf-8", "replace"), file)
             networks = tuple(_network(container, index, entry) for index, entry in enumerate(description.engines))
+            plan = read_plan(container)
         exported = read_archive(path).exported
     except CaptureError as error:
         raise ArtifactError(error.message, because=error.because, fix=error.fix, reference=error.reference) from error
+    if plan is None and (weights is not None or description.weights != "inside"):
+        raise not_refittable(f"{file} cannot take weights")
     _check_engines(file, description, engine_nodes(exported))
     kept = tuple(network for network in networks if network is not None)
     networks = kept if len(kept) == len(networks) else ()
     options = _options(description, file)
-    return CompiledProgram(exported, networks, options=options, source=description.source, build_s=description.build_s)
+    if plan is not None:
+        check_plan(file, plan, exported)
+        if description.weights != "inside" and weights is None and not bare:
+            exported, networks = with_weights_back(exported, plan, file, keep=options is not None and options.portable)
+    found = CompiledProgram(exported, networks, options=options, source=description.source, build_s=description.build_s)
+    found.refit_plan = plan
+    if plan is not None and weights is not None:
+        refit_with(found, new_weights(plan, weights))
+    return found
 
 
 def _on_its_device(found: CompiledProgram) -> CompiledProgram:
@@ -89,7 +112,9 @@ def _on_its_device(found: CompiledProgram) -> CompiledProgram:
     moved = on_engine_device(found.exported_program, devices.pop())
     if moved is found.exported_program:
         return found
-    return CompiledProgram(moved, found.networks, options=found.options, source=found.source, build_s=found.build_s)
+    here = CompiledProgram(moved, found.networks, options=found.options, source=found.source, build_s=found.build_s)
+    here.refit_plan = found.refit_plan
+    return here
 
 
 def _options(description: Description, file: str) -> CompileOptions | None:
@@ -120,7 +145,8 @@ def _check_engines(file: str, description: Description, engines: tuple[EngineNod
         raise _damaged(file, "its program calls other engines than its description names")
     for engine, entry in zip(engines, description.engines, strict=True):
         digest = engine_digest(engine.engine)
-        if not digest == entry.sha256 == engine.manifest.engine_sha256:
+        said = (entry.stripped_sha256 or entry.sha256, entry.sha256)
+        if said != (digest, engine.manifest.engine_sha256):
             raise _damaged(file, f"the bytes of the engine {engine.buffer} are not those that it was saved with")
 
 

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from torch.export import ExportedProgram
-from torch.fx import Node
 
 from trtdiag.arguments import checked, function, instance, optional, path_or, unknown, wrong
 from trtdiag.artifact.load import load_anywhere
 from trtdiag.engine.backend import Backend, get_backend
-from trtdiag.engine.build import Engine
-from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.errors import ArtifactError
-from trtdiag.frontend.rebuilt_program import copied_graph, rebuilt_program
-from trtdiag.graph.fake_values import FakeValues
 from trtdiag.network import Network, canonical_hash, from_bytes, to_bytes
 from trtdiag.option_keywords import EngineKeywords, shows_options
 from trtdiag.options import CompileOptions, with_changes
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
-from trtdiag.runtime.engine_cache import engine_bytes, engine_tensor
+from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
+from trtdiag.runtime.other_engines import with_engines
 from trtdiag.targets import Target
 
 if TYPE_CHECKING:
@@ -109,12 +104,14 @@ def rebuild(
     networks = [_network(program, index, call) for index, call in enumerate(calls)]
     profiles = [{port.name: port.profile for port in call.manifest.inputs} for call in calls]
     engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
-    made = _with_engines(exported, calls, engines)
+    made = with_engines(exported, calls, [(engine.blob, engine.manifest) for engine in engines])
     if not builder.cannot_run(chosen.gpu):
         made = on_engine_device(made, builder.device)
     kept = program.networks or (tuple(map(to_bytes, networks)) if chosen.portable else ())
     seconds = time.perf_counter() - begun
-    return CompiledProgram(made, kept, options=chosen, source=program.source, build_s=seconds)
+    rebuilt = CompiledProgram(made, kept, options=chosen, source=program.source, build_s=seconds)
+    rebuilt.refit_plan = program.refit_plan if chosen.refittable else None
+    return rebuilt
 
 
 def _network(compiled: CompiledProgram, index: int, call: EngineNode) -> Network:
@@ -133,25 +130,6 @@ def _network(compiled: CompiledProgram, index: int, call: EngineNode) -> Network
             f"the network of the engine {call.buffer} is another one", "its hash is not the manifest's", "other-network"
         )
     return network
-
-
-def _with_engines(
-    exported: ExportedProgram, calls: tuple[EngineNode, ...], engines: Sequence[Engine]
-) -> ExportedProgram:
-    """A copy of a program with other engines in the same places."""
-    graph, copies = copied_graph(exported.graph)
-    state, constants = dict(exported.state_dict), dict(exported.constants)
-    values = FakeValues(exported.graph)
-    for call, engine in zip(calls, engines, strict=True):
-        blob = engine_tensor(engine.blob)
-        (state if call.buffer in state else constants)[call.buffer] = blob
-        made = copies[call.node]
-        inputs, placeholder, _ = made.args
-        assert isinstance(placeholder, Node)
-        placeholder.meta["val"] = values.like(blob)
-        made.args = (inputs, placeholder, manifest_to_text(engine.manifest))
-    signature = replace(exported.graph_signature)
-    return rebuilt_program(exported, exported.graph_module, graph, signature, state, constants)
 
 
 def _refused(message: str, because: str, reference: str) -> ArtifactError:

@@ -13,9 +13,11 @@ from torch.export import ExportedProgram
 from trtdiag import __version__
 from trtdiag.arguments import checked, instance, path
 from trtdiag.artifact.atomic_file import atomic_file
+from trtdiag.artifact.apart_weights import kept_tensors, stripped
 from trtdiag.artifact.description import (
     MEMBER,
     NETWORK_MEMBER,
+    REFIT_MEMBER,
     Description,
     EngineEntry,
     description_to_text,
@@ -53,25 +55,39 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     if unsavable is not None:
         raise _not_saved(path, f"{unsavable.part}: {unsavable.why}", unsavable.fix)
     engines = engine_nodes(compiled.exported_program)
-    networks = [compiled.networks[index] if compiled.networks else None for index in range(len(engines))]
+    where = "inside" if compiled.options is None else compiled.options.engine_weights
+    # A file without weights in engines has none in their networks either: load writes both again.
+    kept = compiled.networks if where == "inside" else ()
+    networks = [kept[index] if kept else None for index in range(len(engines))]
     digests = [None if network is None else hashlib.sha256(network).hexdigest() for network in networks]
     pairs = zip(engines, digests, strict=True)
-    entries = tuple(EngineEntry(engine.buffer, engine.manifest.engine_sha256, digest) for engine, digest in pairs)
+    program, bare = stripped(compiled) if where != "inside" else (compiled.exported_program, {})
+    entries = tuple(
+        EngineEntry(engine.buffer, engine.manifest.engine_sha256, digest, bare.get(engine.buffer))
+        for engine, digest in pairs
+    )
     target = engines[0].manifest.target if engines else None
     options = {} if compiled.options is None else plain_options(compiled.options)
-    told = Description(__version__, torch.__version__, target, entries, options, compiled.source, compiled.build_s)
+    told = Description(
+        __version__, torch.__version__, target, entries, options, compiled.source, compiled.build_s, where
+    )
     extra = {MEMBER: description_to_text(told)}
     for index, network in enumerate(networks):
         if network is not None:
             extra[NETWORK_MEMBER.format(index)] = base64.b64encode(network).decode("ascii")
+    tensors: dict[str, torch.Tensor] = {}
+    if compiled.refit_plan is not None:
+        extra[REFIT_MEMBER], tensors = kept_tensors(compiled.refit_plan, where)
     with atomic_file(path) as file:
-        _fill(file, compiled.exported_program, extra)
+        _fill(file, program, extra, tensors)
 
 
-def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, str]) -> None:
+def _fill(
+    file: IO[bytes], program: ExportedProgram, extra: dict[str, str], tensors: dict[str, torch.Tensor]
+) -> None:
     try:
         with TORCH_TURN:
-            save_program(program, file, extra)
+            save_program(program, file, extra, tensors)
     except OSError:
         raise
     except Exception as error:  # whatever a custom op's or input type's own code raises

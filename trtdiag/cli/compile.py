@@ -35,7 +35,7 @@ from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
-from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
+from trtdiag.options import ENGINE_WEIGHTS, KERNEL_SPECIALIZATION, CompileOptions
 
 if TYPE_CHECKING:
     from trtdiag.report.report import Report
@@ -45,6 +45,10 @@ _OPTIONS: Options = {
     "backend": one_of(BACKENDS, "[default: tensorrt where installed]"),
     "target": {"metavar": "VERSION", "help": "TensorRT version to compile for, such as 10.16 or rtx-1.7."},
     **BUILD_OPTIONS,
+    "refittable": flag("Let engines take other weights later, without a build (trtdiag refit)."),
+    "engine_weights": one_of(
+        ENGINE_WEIGHTS, "Weights of engines in a file: inside, once beside them, or none  [default: inside]"
+    ),
     "portable": flag("Keep the networks, so that engines can be rebuilt elsewhere."),
     "cuda_graphs": number(
         0, MOST_COUNT, "N", "Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]"
@@ -68,12 +72,12 @@ GROUPS = (
         "What goes into engines",
         ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double", "gpu"),
     ),
-    ("How engines are built", ("opt", *BUILD_OPTIONS)),
+    ("How engines are built", ("opt", "refittable", *BUILD_OPTIONS)),
     (
         "How engines run",
         ("cuda_graphs", "runtime_cache", "rtx_cuda_graphs", "kernel_specialization", "profile_layers"),
     ),
-    ("What is written", ("output", "portable", "html", *REPORT_OPTIONS, "trace", "quiet", "verbose", "debug")),
+    ("What is written", ("output", "portable", "engine_weights", "html", *REPORT_OPTIONS, "trace", "quiet", "verbose", "debug")),
 )
 
 

@@ -142,6 +142,26 @@ class Backend(ABC):
             ArtifactError: The bytes are damaged, or an engine that cannot run here.
         """
 
+    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> Blob:
+        """A refittable engine with other weights, also one without any; it can be refitted again.
+
+        Args:
+            blob: The engine.
+            network: What it was built from, with the new weights.
+            manifest: What the engine says of itself.
+
+        Raises:
+            ArtifactError: ``not-refittable``; ``engine-elsewhere`` where it was built for another TensorRT or GPU.
+            PlatformError: ``refit-missing``: the backend cannot do that.
+        """
+        del blob, network, manifest
+        raise _no_refit(self.name)
+
+    def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
+        """A refittable engine without the weights that ``refit`` gives it; raises the same."""
+        del blob, network, manifest
+        raise _no_refit(self.name)
+
     def target(self, asked: str | None) -> Target:
         """The target of this version, or the one that it builds for where none is asked.
 
@@ -208,6 +228,15 @@ def get_backend(name: str | None) -> Backend:
         )
     made: Backend = import_module(_HOMES[name]).backend()
     return made
+
+
+def _no_refit(name: str) -> PlatformError:
+    return PlatformError(
+        f"the backend {name!r} gives engines no other weights",
+        because="it has no way to do that",
+        fix="compile the program with the new weights",
+        reference="refit-missing",
+    )
 
 
 def _missing(name: str) -> str:

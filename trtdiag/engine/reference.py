@@ -157,6 +157,16 @@ class _Reference(Backend):
             borrowing.runners.append(made)
         return made
 
+    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> Blob:
+        """The bytes of the network with its new weights; those of the old one are not looked at."""
+        del blob, manifest
+        return kept(lambda: to_parts(network), sum(weight.nbytes for weight in network.weights.values()))
+
+    def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
+        """Nothing: the network is said beside the engine."""
+        del blob, network, manifest
+        return b""
+
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """The network as it is written into the engine, source lines included."""
         del options

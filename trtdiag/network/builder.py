@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import prod
 
@@ -55,7 +55,8 @@ class NetworkBuilder:
         self._layers: list[Placed] = []
         self._makers: dict[int, Placed] = {}
         self._weights: dict[str, torch.Tensor] = {}
-        self._constants: dict[tuple[str, DType], Value] = {}
+        self._constants: dict[tuple[str, DType, Hashable], Value] = {}
+        self._recipes: dict[int, Hashable] = {}
         self._origin: Origin | None = None
 
     @property
@@ -116,11 +117,18 @@ class NetworkBuilder:
         self._inputs.append(Port(name, value.id))
         return value
 
-    def constant(self, weight: torch.Tensor, origin: Origin | None = None, dtype: DType | None = None) -> Value:
-        """The tensor as a constant; one layer for all constants of equal content, dtype and shape.
+    def constant(
+        self,
+        weight: torch.Tensor,
+        origin: Origin | None = None,
+        dtype: DType | None = None,
+        *,
+        recipe: Hashable = None,
+    ) -> Value:
+        """The tensor as a constant; one layer for all constants of equal content, dtype, shape and recipe.
 
         The weight is not copied, so it must not change.  Values of small integer and bool tensors are known.
-        ``dtype`` is said for a quantized one, which the dtype of the weight holds.
+        ``dtype`` is said for a quantized one, which the dtype of the weight holds; ``recipe``, where the keys know none.
         """
         dtype = DType.of(weight.dtype) if dtype is None else dtype
         if dtype is None or dtype.torch is not weight.dtype:
@@ -128,11 +136,15 @@ class NetworkBuilder:
             raise _refused("Constant", origin or self._origin or _BUILDER, (), why)
         given, weight = weight, weight.detach()
         key = self._keys.of(given)
-        if (key, dtype) not in self._constants:
+        recipe = self._keys.recipe(given) if recipe is None else recipe
+        place = key, dtype, recipe
+        if place not in self._constants:
             self._weights[key] = weight
             layer = Constant(key, dtype, tuple(weight.shape))
-            self._constants[key, dtype] = self.add(layer, origin=origin)[0]
-        return self._constants[key, dtype]
+            self._constants[place] = self.add(layer, origin=origin)[0]
+            if recipe is not None:
+                self._recipes[self._constants[place].id] = recipe
+        return self._constants[place]
 
     def add(self, layer: Layer, *inputs: Value, origin: Origin | None = None) -> tuple[Value, ...]:
         """The outputs of a new layer.
@@ -219,6 +231,7 @@ class NetworkBuilder:
             {name: self.facts.ranges.get(name, Range(0, None)) for name in sorted(symbols)},
             given,
             definitions,
+            {new[number]: recipe for number, recipe in self._recipes.items() if number in new},
         )
 
     def _with_values(self, layer: Constant, tensor: Tensor) -> Tensor:

@@ -121,6 +121,28 @@ def from_json(text: str, weights: memoryview | bytes, at_hand: Mapping[str, torc
         raise _damaged(f"{type(error).__name__}: {error}") from error
 
 
+def with_weights(text: str, contents: Mapping[int, torch.Tensor]) -> Network:
+    """The network of ``to_json`` with the content of each constant, by the place of its layer.
+
+    Raises:
+        ArtifactError: ``damaged-network``; a content is missing, or does not fit its layer.
+    """
+    try:
+        document = json.loads(text)
+        weights: dict[str, torch.Tensor] = {}
+        for place, entry in enumerate(document["layers"]):
+            if KINDS[entry["kind"]] is Constant:
+                key = weight_key(contents[place])
+                weights[key], entry["attributes"]["weights"] = contents[place], key
+        return _built(document, weights)
+    except ArtifactError:
+        raise
+    except InternalError as error:
+        raise _damaged(f"{error.message} ({error.because})") from error
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, ExpressionError) as error:
+        raise _damaged(f"{type(error).__name__}: {error}") from error
+
+
 def _weights_from(table: Any, content: memoryview, at_hand: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     found: dict[str, torch.Tensor] = {}
     position = 0
@@ -153,13 +175,15 @@ def _built(document: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> 
     for name, dtype, shape, elements in document["inputs"]:
         known = None if elements is None else [parse_expr(text) for text in elements]
         values.append(builder.input(name, DType(dtype), [parse_expr(size) for size in shape], known))
-    for entry in document["layers"]:
+    for place, entry in enumerate(document["layers"]):
         origin = FORMS.read(Origin, entry["origin"])
         layer = attributes_from_json(KINDS[entry["kind"]], entry["attributes"])
         inputs = [values[_index(number)] for number in entry["inputs"]]
         made: tuple[Value, ...]
-        made = (builder.constant(weights[layer.weights], origin, layer.dtype),) if isinstance(layer, Constant) else ()
-        made = made or builder.add(layer, *inputs, origin=origin)
+        if isinstance(layer, Constant):  # each by itself: equal ones may come from several parameters
+            made = (builder.constant(weights[layer.weights], origin, layer.dtype, recipe=place),)
+        else:
+            made = builder.add(layer, *inputs, origin=origin)
         if [str(value.tensor) for value in made] != entry["outputs"]:
             raise _damaged(f"{layer.kind} for {origin} gives other types than the file says")
         values.extend(made)

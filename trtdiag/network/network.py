@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -47,6 +47,7 @@ class Network:
             occur in the two below.
         given: Conditions that hold for all inputs the network is run with; shapes may rest on them.
         definitions: What symbols are made of, where shapes rest on that.
+        recipes: How constants are made of parameters, by the id of their tensor, where that was asked for; not saved.
     """
 
     inputs: tuple[Port, ...]
@@ -57,6 +58,7 @@ class Network:
     ranges: Mapping[str, Range]
     given: tuple[Condition, ...] = ()
     definitions: Mapping[str, Expr] = field(default_factory=dict)
+    recipes: Mapping[int, Hashable] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def input_types(self) -> tuple[Tensor, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import torch
 
@@ -36,9 +36,14 @@ class WeightKeys:
     """The keys of weights that were asked for before, so that each is hashed once.
 
     It holds the weights, so that no other takes the place of one in memory.
+
+    Args:
+        recipe: How a weight is made of a program's parameters, where that is to be known of constants; weights of other
+            recipes are other constants, for they are equal only as long as the parameters are.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recipe: Callable[[torch.Tensor], Hashable] = lambda _weight: None) -> None:
+        self.recipe = recipe
         self._known: dict[tuple[Hashable, ...], tuple[torch.Tensor, str]] = {}
 
     def of(self, weight: torch.Tensor) -> str:

@@ -29,7 +29,9 @@ from trtdiag.pipeline.build import Builder, assembled
 from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.compare import compared, engines_of
 from trtdiag.pipeline.compile_errors import refuse_errors, refuse_without_weights, with_proposal, without_graph
+from trtdiag.lower.recipes import new_tape
 from trtdiag.pipeline.plan_engines import Stage, convert_segments, planned
+from trtdiag.pipeline.record_refit import own_parameters, refit_plan
 from trtdiag.pipeline.stages import Clock, turn
 from trtdiag.pipeline.state import State
 from trtdiag.report.engine_words import saved_words
@@ -96,7 +98,19 @@ def compile_in_stages(
     source: Source, options: CompileOptions, *, progress: Progress | None = None, limits: VerifyLimits | None = None
 ) -> State:
     """``compile`` with everything that was found on the way; raises the same."""
-    clock = Clock(progress)
+    if options.engine_weights != "inside":
+        options = replace(options, refittable=True)
+    with new_tape(options.refittable) as tape:
+        state = _compiled(source, options, Clock(progress), limits)
+        if tape is not None:
+            plan = refit_plan(tape, state)
+            if options.engine_weights != "inside":
+                plan = replace(plan, stored=own_parameters(state, plan))
+            state.compiled.refit_plan = plan
+    return state
+
+
+def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: VerifyLimits | None) -> State:
     if isinstance(source, ModuleInputs):
         options = replace(options, opt=(*source.opt, *options.opt))
     _refuse_cache_over_source(source, options)

@@ -21,6 +21,7 @@ from trtdiag.graph.values import NodeReader
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.lowered import lower
 from trtdiag.lower.precision.apply import with_precision
+from trtdiag.lower.recipes import current_tape, recording
 from trtdiag.network import WeightKeys
 from trtdiag.options import CompileOptions
 from trtdiag.partition.facts import EnginePlan, Partitioned
@@ -63,9 +64,9 @@ def plan_engines(
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
         InternalError: A pass of lowering left the graph out of order.
     """
-    with stage("lower"):
+    with stage("lower"), recording({} if program.exported is None else program.exported.state_dict):
         lowered = lower(program, checked, has_converter)
-    with stage("precision"):
+    with stage("precision"), recording():
         lowered = with_precision(lowered, options.precision, options.keep_fp32)
     # An engine's profile ends at sizes that the program takes.
     sizes, reader = sizes or EngineSizes(program), NodeReader()
@@ -125,10 +126,12 @@ def convert_segments(plan: EnginePlan) -> tuple[EnginePlan, tuple[ConvertedSegme
     Raises:
         UnsupportedOpError: That must not be under ``require_full``, or happens again and again.
     """
-    keys = WeightKeys()
+    tape = current_tape()
+    keys = WeightKeys() if tape is None else WeightKeys(tape.of)
     for _ in range(MOST_REPARTITIONS):
         try:
-            return plan, tuple(convert_segment(plan.source, s, keys) for s in plan.partitioned.segments)
+            with recording():
+                return plan, tuple(convert_segment(plan.source, s, keys) for s in plan.partitioned.segments)
         except SegmentRefused as refused:
             plan = without(plan, {refused.node: refused.limit})
     last = [limit.why for limit in plan.support.limits.values()][-1]

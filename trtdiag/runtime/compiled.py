@@ -15,6 +15,7 @@ from trtdiag.arguments import checked, flag, instance, one_of, optional, place, 
 from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.engine_bytes import refuse_changed
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.refit_plan import RefitPlan
 from trtdiag.frontend.bounds_checked_run import has_trusting_calls, sizes_vary, trusted_calls_checked
 from trtdiag.frontend.program import Program
 from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
@@ -24,7 +25,7 @@ from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.given_outputs import fill, flat_outputs
 from trtdiag.runtime.prepared_calls import PreparedCalls
 from trtdiag.runtime.program_graphs import ProgramGraphs, why_not_whole
-from trtdiag.runtime.program_inputs import Described, ProgramInputs, described
+from trtdiag.runtime.program_inputs import Described, ProgramInputs, described, names_by_place
 from trtdiag.wording import told_name
 
 MOST_TOLD = 4
@@ -51,6 +52,7 @@ class CompiledProgram:
     Attributes:
         exported_program: The program, to save, export again or look at.
         manifests: What each engine says of itself, in the order of execution.
+        refit_plan: How its weights are made of the model's, where it was compiled refittable.
     """
 
     @checked(
@@ -76,10 +78,11 @@ class CompiledProgram:
         self.report = report
         self.source = source
         self.build_s = build_s
+        self.refit_plan: RefitPlan | None = None
         self._inputs = ProgramInputs(exported, original)
         self._out_spec = exported.call_spec.out_spec  # made anew whenever it is asked for
         self._known: set[Described] = set()
-        self._names = _names_by_place(exported)
+        self._names = names_by_place(exported)
         self._module: GraphModule | None = None
         self._flat: FlatProgram | None = None
         self._prepared: PreparedCalls | None = None
@@ -285,15 +288,12 @@ class CompiledProgram:
             why = why_not_whole(self.exported_program, self.manifests, flat.in_place)
             self._whole = ProgramGraphs(flat.run, held, self._rtx, graphs.most, why)
 
-    def load_anew(self) -> None:
-        """Ask for the engines again at the next call, where they were dropped."""
+    def load_anew(self, exported: ExportedProgram | None = None, networks: Sequence[bytes] = ()) -> None:
+        """Ask for the engines again at the next call: they were dropped, or have other weights in this program."""
         with self._lock:
+            if exported is not None:
+                self.exported_program, self.networks = exported, tuple(networks)
+                self.manifests = tuple(found.manifest for found in engine_nodes(exported))
+                CACHE.hold(self.manifests, self)
+                self._files = files_in_use(exported)
             self._module = self._flat = self._prepared = self._whole = None
-
-
-def _names_by_place(exported: ExportedProgram) -> tuple[str, ...]:
-    """What the module calls the arguments that the export gave by place; empty where the program does not say."""
-    signature = exported.module_call_graph[0].signature if exported.module_call_graph else None
-    names = getattr(signature, "forward_arg_names", None) or ()
-    keywords = exported.call_spec.in_spec.child(1).context if exported.call_spec.in_spec is not None else ()
-    return tuple(name for name in names if name not in keywords)

@@ -181,6 +181,14 @@ def _tensors_by_place(exported: ExportedProgram) -> int:
     return places.num_children if flat and not nested else -1
 
 
+def names_by_place(exported: ExportedProgram) -> tuple[str, ...]:
+    """What the module calls the arguments that the export gave by place; empty where the program does not say."""
+    signature = exported.module_call_graph[0].signature if exported.module_call_graph else None
+    names = getattr(signature, "forward_arg_names", None) or ()
+    keywords = exported.call_spec.in_spec.child(1).context if exported.call_spec.in_spec is not None else ()
+    return tuple(name for name in names if name not in keywords)
+
+
 def _example_layouts(exported: ExportedProgram) -> dict[str, torch.layout]:
     """The layouts of the example inputs by placeholder: what torch saves of the graph knows of dense inputs alone."""
     if exported.example_inputs is None:

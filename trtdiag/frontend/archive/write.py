@@ -30,19 +30,25 @@ _OF_THE_WRITER = (".data/", "byteorder", "version")
 """Members that torch's writer of archives adds by itself."""
 
 
-def save_program(exported: ExportedProgram, file: IO[bytes], extra: Mapping[str, str]) -> None:
+def save_program(
+    exported: ExportedProgram,
+    file: IO[bytes],
+    extra: Mapping[str, str],
+    tensors: Mapping[str, torch.Tensor] | None = None,
+) -> None:
     """Write a program with further texts.
 
     Args:
         exported: The program; it stays as it is.
         file: Takes the bytes in order.
         extra: What ``torch.export.load`` gives as ``extra_files``.
+        tensors: Further members, by name: the elements of contiguous tensors on the CPU.
 
     Raises:
         Exception: Whatever torch, or the code of a type in the program, raises on what cannot be saved.
     """
     large = _large(exported)
-    if large:
+    if large or tensors:
         small = io.BytesIO()
         torch.export.save(_without(exported, large), small)
         with zipfile.ZipFile(small) as archive:
@@ -51,8 +57,10 @@ def save_program(exported: ExportedProgram, file: IO[bytes], extra: Mapping[str,
         del small
         places = _placed(members, large)
         if places is not None:
-            _write(file, members, places, extra)
+            _write(file, members, {**places, **(tensors or {})}, extra)
             return
+        if tensors:
+            raise ValueError("this torch writes programs in another way than was known")
     torch.export.save(exported, file, extra_files=dict(extra))
 
 
@@ -117,13 +125,14 @@ def _write(
     file: IO[bytes], members: Mapping[str, bytes], places: Mapping[str, torch.Tensor], extra: Mapping[str, str]
 ) -> None:
     with PT2ArchiveWriter(file) as archive:
-        for name, content in members.items():
+        for name, content in {**members, **dict.fromkeys(places.keys() - members.keys(), b"")}.items():
             if name.startswith(_OF_THE_WRITER):
                 continue
             weight = places.get(name)
             if weight is None:
                 archive.write_bytes(name, content)
             else:
-                archive.archive_file.write_record(name, weight.untyped_storage(), weight.nbytes)  # type: ignore[arg-type]  # as torch.save does
+                whole = weight if weight.nbytes == weight.untyped_storage().nbytes() else weight.clone()
+                archive.archive_file.write_record(name, whole.untyped_storage(), weight.nbytes)  # type: ignore[arg-type]  # as torch.save does
         for name, text in extra.items():
             archive.write_string(EXTRA + name, text)

@@ -27,7 +27,7 @@ class Constants:
             specs.input_specs, specs.output_specs, lowered.tensors, lowered.graph_module.graph
         )
         self._cast: dict[Any, torch.Tensor] = {}
-        self._largest: dict[Any, float] = {}
+        self._largest: dict[Any, float | None] = {}
 
     def value(self, node: Node) -> torch.Tensor | None:
         """Return the tensor of a placeholder, ``None`` for anything else."""
@@ -50,15 +50,14 @@ class Constants:
             return None
         key = identity(tensor)
         if key not in self._largest:
-            sizes = tensor.detach().abs()
-            largest = float(sizes.max())
-            if largest == float("inf"):
-                largest = float(sizes[sizes.isfinite()].max()) if bool(sizes.isfinite().any()) else 0.0
-            self._largest[key] = largest
-        # What rounds to the largest finite number is not too large.
-        largest = self._largest[key]
-        rounded = torch.tensor(largest).to(self._dtype)
-        return largest if bool(rounded.isinf()) else None
+            low, high = torch.aminmax(tensor.detach())
+            if not bool(torch.isfinite(high - low)):  # infinite elements stay so; of the others the largest counts
+                low, high = torch.aminmax(torch.nan_to_num(tensor.detach(), nan=0.0, posinf=0.0, neginf=0.0))
+            largest = torch.maximum(-low, high)
+            # What rounds to the largest finite number is not too large.  Asked of the tensor, not of the number: other
+            # weights, too, answer this with yes or no.
+            self._largest[key] = float(largest) if bool(largest.to(self._dtype).isinf()) else None
+        return self._largest[key]
 
 
 def _is_real(tensor: torch.Tensor) -> bool:
