@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from trtdiag.pipeline.analyze import analyze as analyze
     from trtdiag.pipeline.bench import bench as bench
     from trtdiag.pipeline.compile import compile as compile
+    from trtdiag.pipeline.refit import refit as refit
     from trtdiag.pipeline.verify import verify as verify
     from trtdiag.report.fix_programs import save_programs as save_programs
     from trtdiag.report.program_table import program_for as program_for

@@ -111,7 +111,9 @@ def with_weights_back(
     made = [refitted(call, networks[call.buffer]) for call in calls]
     for call, (_, manifest) in zip(calls, made, strict=True):
         if manifest.network_hash != call.manifest.network_hash:
-            raise damaged_plan(file, f"the weights beside the engine {call.buffer} are not those that it was saved with")
+            raise damaged_plan(
+                file, f"the weights beside the engine {call.buffer} are not those that it was saved with"
+            )
     kept = tuple(to_bytes(networks[call.buffer]) for call in calls) if keep else ()
     return with_engines(exported, calls, made), kept
 
@@ -130,7 +132,7 @@ def check_plan(file: str, plan: RefitPlan, exported: ExportedProgram) -> None:
     """
     engines = {call.buffer for call in engine_nodes(exported)}
     held = exported.state_dict.keys() | exported.constants.keys()
-    other = next(iter([*(plan.engines.keys() - engines), *(plan.torch.keys() - held)]), None)
+    other = next(iter([*(plan.engines.keys() - engines), *(plan.in_torch.keys() - held)]), None)
     if other is not None:
         raise damaged_plan(file, f"it says how {other} is made, which its program does not have")
 

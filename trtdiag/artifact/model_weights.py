@@ -136,5 +136,3 @@ def _refused(place: str, why: str, fix: str = "") -> UserError:
         fix=fix or "give a state dict, a .safetensors file, a file of torch.save(model.state_dict()), or a .pt2",
         reference="weights-not-read",
     )
-
-

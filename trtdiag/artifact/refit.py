@@ -44,7 +44,9 @@ class NewWeights:
     state: Mapping[str, torch.Tensor]
 
 
-def new_weights(plan: RefitPlan, weights: Weights | None, lora: Sequence[Adapter] = (), scale: float = 1.0) -> NewWeights:
+def new_weights(
+    plan: RefitPlan, weights: Weights | None, lora: Sequence[Adapter] = (), scale: float = 1.0
+) -> NewWeights:
     """Weights that fit.
 
     Args:
@@ -88,7 +90,7 @@ def refit_with(compiled: CompiledProgram, found: NewWeights) -> None:
     try:
         _refuse_other_answers(plan, found)
         networks = plan.networks(found.parameters)
-        steps = {name: step for name, step in plan.torch.items() if name not in found.stays}
+        steps = {name: step for name, step in plan.in_torch.items() if name not in found.stays}
         values = plan.computed(list(steps.values()), found.parameters)
     except RecipeError as error:
         raise _unfit([f"a weight cannot be computed: {error}"]) from error
@@ -190,7 +192,7 @@ def _refuse_other_answers(plan: RefitPlan, found: NewWeights) -> None:
             names = plan.parameters_of(step)
             raise UserError(
                 "the engines cannot take these weights",
-                because=f"what is in the engines was decided by values of {_listed(sorted(names))}: with the old weights"
+                because=f"what is in them was decided by values of {_listed(sorted(names))}: with the old weights"
                 f" {plan.question(step)} was {answer}, with the new ones it is {answers[step]}",
                 fix="compile the program with the new weights",
                 reference="weights-decide",

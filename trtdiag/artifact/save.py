@@ -12,8 +12,8 @@ from torch.export import ExportedProgram
 
 from trtdiag import __version__
 from trtdiag.arguments import checked, instance, path
-from trtdiag.artifact.atomic_file import atomic_file
 from trtdiag.artifact.apart_weights import kept_tensors, stripped
+from trtdiag.artifact.atomic_file import atomic_file
 from trtdiag.artifact.description import (
     MEMBER,
     NETWORK_MEMBER,
@@ -82,9 +82,7 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
         _fill(file, program, extra, tensors)
 
 
-def _fill(
-    file: IO[bytes], program: ExportedProgram, extra: dict[str, str], tensors: dict[str, torch.Tensor]
-) -> None:
+def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, str], tensors: dict[str, torch.Tensor]) -> None:
     try:
         with TORCH_TURN:
             save_program(program, file, extra, tensors)

@@ -14,6 +14,7 @@ from trtdiag.cli.export_triton import export_triton_command
 from trtdiag.cli.fix_dims import fix_dims
 from trtdiag.cli.ops import ops
 from trtdiag.cli.rebuild import rebuild_command
+from trtdiag.cli.refit import refit_command
 from trtdiag.cli.report import report_command
 from trtdiag.cli.rules import explain, rules
 from trtdiag.cli.sweep import sweep_command
@@ -44,7 +45,8 @@ def cli() -> None:
 
 
 for _command in (
-    *(analyze, compile_command, verify_command, bench_command, rebuild_command, fix_dims, sweep_command),
-    *(export_triton_command, export_engine_command, report_command, explain, rules, ops, completion),
+    *(analyze, compile_command, verify_command, bench_command, rebuild_command, refit_command),
+    *(fix_dims, sweep_command, export_triton_command, export_engine_command, report_command),
+    *(explain, rules, ops, completion),
 ):
     cli.add_command(_command)

@@ -77,7 +77,10 @@ GROUPS = (
         "How engines run",
         ("cuda_graphs", "runtime_cache", "rtx_cuda_graphs", "kernel_specialization", "profile_layers"),
     ),
-    ("What is written", ("output", "portable", "engine_weights", "html", *REPORT_OPTIONS, "trace", "quiet", "verbose", "debug")),
+    (
+        "What is written",
+        ("output", "portable", "engine_weights", "html", *REPORT_OPTIONS, "trace", "quiet", "verbose", "debug"),
+    ),
 )
 
 

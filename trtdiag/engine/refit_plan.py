@@ -72,7 +72,7 @@ class RefitPlan:
         parameters: The model's parameters and buffers, by name.
         same: Names of a parameter that has another name, too, with that name: tied weights.
         engines: The weights of each engine, by the name of its buffer.
-        torch: The step of each tensor that ops left to PyTorch read, by its name in the compiled program.
+        in_torch: The step of each tensor that ops left to PyTorch read, by its name in the compiled program.
         answers: Steps that were asked for a number while the program was compiled, with the answer.
         graph: The original program, a line for each node.
         steps: How tensors are computed, as JSON values.
@@ -83,7 +83,7 @@ class RefitPlan:
     parameters: Mapping[str, ParameterFacts]
     same: Mapping[str, str]
     engines: Mapping[str, EngineWeights]
-    torch: Mapping[str, int]
+    in_torch: Mapping[str, int]
     answers: tuple[tuple[int, bool | int | float], ...]
     graph: tuple[str, ...]
     steps: tuple[Any, ...] = ()
@@ -151,7 +151,7 @@ class _Text:
     parameters: Mapping[str, ParameterFacts]
     same: Mapping[str, str]
     engines: Mapping[str, EngineWeights]
-    torch: Mapping[str, int]
+    in_torch: Mapping[str, int]
     graph: tuple[str, ...]
     held: Mapping[str, Tensor]
     stored: Mapping[str, Tensor]
@@ -163,7 +163,7 @@ def plan_to_text(plan: RefitPlan) -> str:
         plan.parameters,
         plan.same,
         plan.engines,
-        plan.torch,
+        plan.in_torch,
         plan.graph,
         {name: _described(tensor) for name, tensor in plan.held.items()},
         {name: _described(tensor) for name, tensor in plan.stored.items()},
@@ -186,19 +186,15 @@ def plan_from_text(text: str, tensor: Callable[[str, Tensor], torch.Tensor], fil
     """
     try:
         document = json.loads(text)
-        if document.pop("schema") != SCHEMA:
-            raise ValueError(f"it is not written as {SCHEMA!r}")
         steps, answers = document.pop("steps"), document.pop("answers")
-        if not all(isinstance(step, dict) for step in steps):
-            raise ValueError("a step is no JSON object")
+        _require(document.pop("schema") == SCHEMA, f"it is not written as {SCHEMA!r}")
+        _require(all(isinstance(step, dict) for step in steps), "a step is no JSON object")
         read = [(int(step), float.fromhex(a) if isinstance(a, str) else a) for step, a in answers]
         said = cast(_Text, _FORMS.read(_Text, document))
-        plan = RefitPlan(said.parameters, said.same, said.engines, said.torch, tuple(read), said.graph, tuple(steps))
+        plan = RefitPlan(said.parameters, said.same, said.engines, said.in_torch, tuple(read), said.graph, tuple(steps))
         held = {name: tensor(f"held/{name}", each) for name, each in said.held.items()}
         stored = {name: tensor(f"stored/{name}", each) for name, each in said.stored.items()}
-        changed = next((name for name, each in held.items() if content_key(each) != name), None)
-        if changed is not None:
-            raise ValueError(f"the tensor {changed[:16]} was changed")
+        _require(all(content_key(each) == name for name, each in held.items()), "a tensor was changed")
         return replace(plan, held=held, stored=stored)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ArtifactError(
@@ -207,6 +203,11 @@ def plan_from_text(text: str, tensor: Callable[[str, Tensor], torch.Tensor], fil
             fix="copy the file again from where it was saved, or compile the program again",
             reference="damaged-artifact",
         ) from error
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
 
 
 def content_key(tensor: torch.Tensor) -> str:

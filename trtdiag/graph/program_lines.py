@@ -40,7 +40,8 @@ def program_lines(exported: ExportedProgram, digest: Callable[[torch.Tensor], st
         else:
             args = _arguments(node, numbers)
             said = f"{target_name(node.target) if node.op == 'call_function' else node.op}({', '.join(args)})"
-        lines.append(f"{said} -> {_value(node.meta.get('val'), exported)}")
+        # Of what is returned each value was said where it is made, and a saved program says it again or not.
+        lines.append(said if node.op == "output" else f"{said} -> {_value(node.meta.get('val'), exported)}")
     return tuple(lines)
 
 

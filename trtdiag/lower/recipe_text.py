@@ -1,4 +1,4 @@
-"""Recipes as JSON values, and what they give for parameters.  Reading one runs nothing; computing runs plain ops alone."""
+"""Recipes as JSON values, and what they give for parameters.  Reading one runs nothing; computing, plain ops alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from torch.utils._pytree import tree_flatten
 from trtdiag.lower.recipes import RECIPES, Computed, Held, Parameter, Recipe, Unknown
 
 _NAMED = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format", torch.device: "device"}
-_SIZED = frozenset("repeat tile full new_full zeros ones empty arange eye repeat_interleave pad constant_pad_nd".split())
+_SIZED = frozenset(
+    ("repeat", "tile", "full", "new_full", "zeros", "ones", "empty", "arange", "eye", "repeat_interleave", "pad")
+)
 """Ops that can make much of little; none of a tensor that a plan did not measure."""
 
 

@@ -1,8 +1,8 @@
 """Writes down how tensors are computed from the parameters of a program while it is lowered and converted.
 
-Lowering folds constants, casts weights and merges batch norms; converters move and scale them.  All of that is done with
-ops of torch on real tensors.  A tape sees each of these ops, whoever calls it, so that what an engine holds can be
-computed again from other parameters.
+Lowering folds constants, casts weights and merges batch norms; converters move and scale them.  All of that is done
+with ops of torch on real tensors.  A tape sees each of these ops, whoever calls it, so that what an engine holds can
+be computed again from other parameters.
 """
 
 from __future__ import annotations
@@ -111,10 +111,12 @@ class Tape:
         for index, each in enumerate(made if several else (made,)):
             if isinstance(each, torch.Tensor):
                 same = op._schema.name in _SAME
-                recipe = sources[0][0] if same else self._computed(op, *sources, index if several else None)
+                recipe: Any = (
+                    sources[0][0] if same else self._computed(op, sources[0], sources[1], index if several else None)
+                )
                 self._keep(each, recipe)
             elif isinstance(each, (bool, int, float)):
-                self.read.append((self._computed(op, *sources, index if several else None), each))
+                self.read.append((self._computed(op, sources[0], sources[1], index if several else None), each))
 
     def _source(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):

@@ -128,7 +128,8 @@ class NetworkBuilder:
         """The tensor as a constant; one layer for all constants of equal content, dtype, shape and recipe.
 
         The weight is not copied, so it must not change.  Values of small integer and bool tensors are known.
-        ``dtype`` is said for a quantized one, which the dtype of the weight holds; ``recipe``, where the keys know none.
+        ``dtype`` is said for a quantized one, which the dtype of the weight holds; ``recipe`` where the keys know
+        none.
         """
         dtype = DType.of(weight.dtype) if dtype is None else dtype
         if dtype is None or dtype.torch is not weight.dtype:

@@ -20,6 +20,7 @@ from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.capture import Source, unchanged
 from trtdiag.frontend.module_inputs import Inputs, ModuleInputs
 from trtdiag.frontend.resolve_source import resolve_source
+from trtdiag.lower.recipes import new_tape
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import CompileOptions, Progress, with_changes
@@ -29,7 +30,6 @@ from trtdiag.pipeline.build import Builder, assembled
 from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.compare import compared, engines_of
 from trtdiag.pipeline.compile_errors import refuse_errors, refuse_without_weights, with_proposal, without_graph
-from trtdiag.lower.recipes import new_tape
 from trtdiag.pipeline.plan_engines import Stage, convert_segments, planned
 from trtdiag.pipeline.record_refit import own_parameters, refit_plan
 from trtdiag.pipeline.stages import Clock, turn

@@ -69,7 +69,8 @@ class _Plan:
         answers = self._answers()
         wanted = [recipe for found in weights.values() for recipe in found.values() if isinstance(recipe, RECIPES)]
         wanted += [*in_torch.values(), *(recipe for recipe, _ in answers)]
-        self._fixed |= _read_by_ops(exported) - self._used  # what its influence was cannot be told
+        read = {self._name(self._state[name]) or name for name in _read_by_ops(exported)}
+        self._fixed |= read - self._used  # what its influence was cannot be told
         steps, places = written(wanted, self._keep)
         at = {id(recipe): place for recipe, place in zip(wanted, places, strict=True)}
         engines = {
@@ -83,7 +84,7 @@ class _Plan:
             parameters=self._parameters(may_stay),
             same=same_names(self._state, self._name),
             engines=engines,
-            torch={name: at[id(recipe)] for name, recipe in in_torch.items()},
+            in_torch={name: at[id(recipe)] for name, recipe in in_torch.items()},
             answers=tuple((at[id(recipe)], answer) for recipe, answer in answers),
             graph=program_lines(exported, content_key),
             steps=tuple(steps),
@@ -139,11 +140,11 @@ class _Plan:
     def _answers(self) -> list[tuple[Recipe, bool | int | float]]:
         found: dict[tuple[int, Any], tuple[Recipe, bool | int | float]] = {}
         for recipe, answer in self._tape.read:
-            if answer == answer and self._is_good(recipe, answer):  # noqa: PLR0124 - no NaN
+            if answer == answer and self._is_good(recipe, answer):
                 found[id(recipe), answer] = recipe, answer
         return list(found.values())
 
-    def _is_good(self, recipe: Recipe, content: torch.Tensor | bool | int | float) -> bool:
+    def _is_good(self, recipe: Recipe, content: torch.Tensor | bool | float) -> bool:
         """Whether a recipe can be written, and gives what is there; its parameters are fixed where it does not."""
         names = parameters_of(recipe)
         self._used |= names
@@ -154,7 +155,7 @@ class _Plan:
             self._fixed |= names
         return good
 
-    def _gives(self, recipe: Recipe, content: torch.Tensor | bool | int | float) -> bool:
+    def _gives(self, recipe: Recipe, content: torch.Tensor | bool | float) -> bool:
         held: dict[str, torch.Tensor] = {}
         try:
             steps, places = written([recipe], lambda tensor: _kept(tensor, held))

@@ -1,4 +1,4 @@
-"""``refit``: other weights for a compiled program, compared with the model that they are of before anybody relies on them."""
+"""``refit``: other weights for a compiled program, compared with the model before anybody relies on them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,14 @@ def refit(
             nothing was saved.
     """
     found = refit_in_steps(
-        compiled, weights, lora=lora, lora_scale=lora_scale, output=output, model=model, verify=verify, progress=progress
+        compiled,
+        weights,
+        lora=lora,
+        lora_scale=lora_scale,
+        output=output,
+        model=model,
+        verify=verify,
+        progress=progress,
     )
     if found.verification is not None and not found.verification.passed:
         raise differs(found.verification)
@@ -159,10 +166,7 @@ def refit_in_steps(
 def _with_plan(
     compiled: str | os.PathLike[str] | CompiledProgram, weights: Weights | None, lora: Sequence[Adapter], scale: float
 ) -> tuple[CompiledProgram, NewWeights]:
-    if isinstance(compiled, CompiledProgram):
-        program = compiled
-    else:
-        program = load_anywhere(compiled, bare=True)
+    program = compiled if isinstance(compiled, CompiledProgram) else load_anywhere(compiled, bare=True)
     if program.refit_plan is None:
         what = "the program" if isinstance(compiled, CompiledProgram) else os.fspath(compiled)
         raise not_refittable(f"{what} cannot take other weights")
@@ -170,7 +174,10 @@ def _with_plan(
 
 
 def _model(
-    program: CompiledProgram, weights: Weights | None, model: str | os.PathLike[str] | ExportedProgram | None, new: NewWeights
+    program: CompiledProgram,
+    weights: Weights | None,
+    model: str | os.PathLike[str] | ExportedProgram | None,
+    new: NewWeights,
 ) -> ExportedProgram | None:
     """The exported model with the new weights, to compare with."""
     found: ExportedProgram | None = None
@@ -224,5 +231,3 @@ def differs(verification: Verification) -> VerificationError:
         fix="compile the model with the new weights, and report it",
         reference="verification-failed" if verification.differs else "not-verified",
     )
-
-

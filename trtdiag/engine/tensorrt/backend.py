@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from trtdiag.engine.backend import Backend, BuiltBy, Profile
 from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.engine_bytes import sha256_of
 from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.saved_engines import built_here, note_built
+from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.compatibility import allow_host_code, gpu_difference, version_difference
 from trtdiag.engine.tensorrt.config import chosen_sources
 from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability, gpu_name, open_door, require_gpu
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
+from trtdiag.engine.tensorrt.refit import refitted, unpacked_zeros, without_weights
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import ArtifactError, PlatformError
@@ -62,6 +66,12 @@ class TensorRTBackend(Backend):
                 ``engine-host-code``.
             PlatformError: TensorRT or a GPU is missing.
         """
+        door, engine, runtime = self._deserialised(blob, manifest)
+        device = torch.device("cuda", torch.cuda.current_device())
+        return EngineRunner(door.trt, engine, manifest, device, alive=runtime, scratch=self.scratch)
+
+    def _deserialised(self, blob: bytes | memoryview, manifest: Manifest) -> tuple[Door, Any, Any]:
+        """TensorRT, its engine, and what must live as long as that."""
         door = self.door()
         differences = self._differences(door, manifest)
         if differences:
@@ -85,8 +95,34 @@ class TensorRTBackend(Backend):
                     fix=self.again,
                     reference="engine-damaged",
                 )
-        device = torch.device("cuda", torch.cuda.current_device())
-        return EngineRunner(door.trt, engine, manifest, device, alive=runtime, scratch=self.scratch)
+        return door, engine, runtime
+
+    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
+        """The engine with other weights.
+
+        Raises:
+            ArtifactError: ``not-refittable``, ``refit-refused``; as ``load``.
+            PlatformError: TensorRT or a GPU is missing.
+        """
+        return self._changed(refitted, blob, network, manifest)
+
+    def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
+        """The engine without the weights that ``refit`` gives it; raises the same."""
+        return self._changed(without_weights, blob, network, manifest)
+
+    def _changed(
+        self,
+        change: Callable[[Dialect, Any, Network], bytes],
+        blob: bytes | memoryview,
+        network: Network,
+        manifest: Manifest,
+    ) -> bytes:
+        door, engine, _runtime = self._deserialised(unpacked_zeros(blob), manifest)
+        with TURNS.alone():
+            made = change(Dialect(door.trt, door.target), engine, network)
+        if built_here(manifest.engine_sha256):
+            note_built(sha256_of(made))
+        return made
 
     def trust(self, runtime: Any, manifest: Manifest) -> None:
         """Let the engine bring code, where someone trusts it."""
@@ -152,4 +188,5 @@ def told_options(options: CompileOptions) -> Mapping[str, object]:
         "tactic_sources": sorted(set(chosen_sources(options))),
         "tf32": options.tf32,
         "version_compatible": options.version_compatible,
+        "refittable": options.refittable,
     }

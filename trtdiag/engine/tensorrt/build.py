@@ -22,7 +22,8 @@ from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.peak_tensor import too_great
 from trtdiag.engine.tensorrt.profile import add_profile
-from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder
+from trtdiag.engine.tensorrt.refit import allow_refit, name_weights, named_constants
+from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder, refused_layer
 from trtdiag.engine.tensorrt.timing_cache import keep_timings
 from trtdiag.engine.tensorrt.type_check import check_agreement
 from trtdiag.engine.tensorrt.type_constraint_relaxation import build_network
@@ -95,10 +96,17 @@ def _written(
     builder = _builder(door, logger_of(door.trt), lines)
     definition = dialect.create_network(builder)
     emission = Emission(dialect, network, definition, lines)
+    if options.refittable:
+        emission.refittable = named_constants(network).keys()
     emission.write(EMITTERS)
+    for number in name_weights(dialect, definition, emission.named):
+        maker = next(placed for placed in network.layers if number in placed.outputs)
+        raise refused_layer(network, maker, lines, "its weights cannot be made refittable")
     check_agreement(dialect, network, emission.made, lines)
     capability = options.gpu[0] if options.gpu else compute_capability()
     config = new_config(dialect, builder, options, pinned=emission.pinned, version=door.version, capability=capability)
+    if options.refittable:
+        allow_refit(dialect, config)
     monitor = new_monitor(door.trt, watch)
     if monitor is not None:
         config.progress_monitor = monitor

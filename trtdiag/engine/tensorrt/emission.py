@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -47,6 +47,8 @@ class Emission:
         alive: What must live until the engine is built.
         inputs: The network's inputs.
         held: Layers that are held to their types, by name.
+        refittable: The constants whose weights may change later, by number; none where none may.
+        named: The weights of those that were written.
     """
 
     dialect: Dialect
@@ -58,6 +60,8 @@ class Emission:
     alive: list[object] = field(default_factory=list)
     inputs: list[Any] = field(default_factory=list)
     held: dict[str, Any] = field(default_factory=dict)
+    refittable: Collection[int] = ()
+    named: dict[int, Any] = field(default_factory=dict)
     _tensors: dict[int, Any] = field(default_factory=dict)
     _constants: dict[int, tuple[Placed, torch.Tensor]] = field(default_factory=dict)
     _used: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -96,7 +100,7 @@ class Emission:
     def tensor(self, number: int) -> Any:
         """The ``ITensor`` of a tensor of the network."""
         if number not in self._tensors:
-            self._tensors[number] = self.constant(*self._constants[number])
+            self._tensors[number] = self.constant(*self._constants[number], number)
         return self._tensors[number]
 
     def weight(self, number: int) -> torch.Tensor | None:
@@ -113,11 +117,21 @@ class Emission:
             return layer.reference(self._constants[placed.inputs[0]][1])[0]
         return None
 
-    def constant(self, placed: Placed, value: torch.Tensor) -> Any:
+    def weights(self, value: torch.Tensor, number: int, dtype: DType | None = None) -> Any:
+        """TensorRT's weights; those that may change have memory of their own, for it names all uses of one memory."""
+        if number in self.named:
+            return self.named[number]
+        changes = number in self.refittable
+        weights, owner = self.dialect.weights(value.clone() if changes else value, dtype)
+        self.alive.append(owner)
+        if changes:
+            self.named[number] = weights
+        return weights
+
+    def constant(self, placed: Placed, value: torch.Tensor, number: int = -1) -> Any:
         """A constant that belongs to a layer."""
         layer = placed.layer
-        weights, owner = self.dialect.weights(value, layer.dtype if isinstance(layer, Constant) else None)
-        self.alive.append(owner)
+        weights = self.weights(value, number, layer.dtype if isinstance(layer, Constant) else None)
         made = self.definition.add_constant(tuple(value.shape), weights)
         return self.adopt(placed, made, "Constant", pin=None)[0]
 
@@ -194,7 +208,7 @@ class Emission:
 
 
 class Step:
-    """What an emitter has at hand: one layer of the network at its place.
+    """One layer of the network at its place.
 
     Attributes:
         emission: What it is a step of.
@@ -232,12 +246,9 @@ class Step:
 
     def weights(self, index: int) -> Any:
         """TensorRT's weights of an input that is a constant, and empty ones of one that is not."""
-        value = self.weight(index)
-        if value is None:
+        if (value := self.weight(index)) is None:
             return self.dialect.trt.Weights()
-        weights, owner = self.dialect.weights(value)
-        self.emission.alive.append(owner)
-        return weights
+        return self.emission.weights(value, self.placed.inputs[index])
 
     def constant(self, value: torch.Tensor) -> Any:
         """A further constant as an ``ITensor``."""

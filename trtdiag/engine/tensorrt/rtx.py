@@ -14,7 +14,7 @@ from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.engine_per_gpu import packed, unpacked
 from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, Door, compute_capability, open_door, require_gpu
 from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
-from trtdiag.errors import EngineBuildError, PlatformError, UserError
+from trtdiag.errors import ArtifactError, EngineBuildError, PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.targets import GENERATIONS, Target, chosen_gpus, get_rtx_target
@@ -49,6 +49,20 @@ class TensorRTRTXBackend(TensorRTBackend):
             except EngineBuildError as error:
                 raise error.with_message(f"for {gpu} ({GENERATIONS[gpu]}): {error.message}") from error
         return packed(engines)
+
+    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
+        """The engine with other weights, where there is a GPU that it runs on.
+
+        Raises:
+            ArtifactError: As its base; ``not-refittable`` for an engine for each generation in one file.
+        """
+        _refuse_several(blob)
+        return super().refit(blob, network, manifest)
+
+    def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
+        """The engine without weights; raises as ``refit``."""
+        _refuse_several(blob)
+        return super().stripped(blob, network, manifest)
 
     def trust(self, runtime: Any, manifest: Manifest) -> None:
         """Nothing: its engines bring no code."""
@@ -131,6 +145,16 @@ class TensorRTRTXBackend(TensorRTBackend):
 def backend() -> TensorRTRTXBackend:
     """The backend, for the registry."""
     return TensorRTRTXBackend()
+
+
+def _refuse_several(blob: bytes | memoryview) -> None:
+    if unpacked(blob) is not None:
+        raise ArtifactError(
+            "engines for several GPU generations cannot take other weights",
+            because="an engine takes them on a GPU that it runs on, and no machine has all of these",
+            fix="compile without engine_per_gpu, or compile with the new weights",
+            reference="not-refittable",
+        )
 
 
 def _other_gpu(gpus: Sequence[str]) -> str:
