@@ -26,6 +26,7 @@ COMMANDS = {
     "compile": ["m.pt2", "--no-html", "--backend", "reference", "--no-verify", "-o", "o.ep"],
     "verify": ["c.ep", "--model", "m.pt2"],
     "rebuild": ["c.ep"],
+    "refit": ["c.ep", "--weights", "m.pt2", "--no-verify"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
     # The steps are refused, after the options and before the sources: no case may start Ray.

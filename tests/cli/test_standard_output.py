@@ -43,7 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("printed")
     save(export(Doubles(), (torch.randn(3, 5),)), folder / "m.pt2")
     (folder / "error.log").write_text("Constraints violated (n)!\n  - You marked n as dynamic, specialized to 3.\n")
-    _ended("compile", "m.pt2", "--backend", "reference", "--no-html", "-o", "c.ep", "-q", folder=folder)
+    options = ("--backend", "reference", "--refittable", "--no-html")
+    _ended("compile", "m.pt2", *options, "-o", "c.ep", "-q", folder=folder)
     _ended("analyze", "m.pt2", "--json", "m.json", "--no-html", "-q", folder=folder)
     _swept(folder)
     return folder
@@ -79,6 +80,7 @@ PRINTING = {
     "compile": ["m.pt2", "--no-html", "--backend", "reference", "-o", "o.ep"],
     "verify": ["c.ep", "--model", "m.pt2"],
     "rebuild": ["c.ep"],
+    "refit": ["c.ep", "--weights", "m.pt2", "--no-verify", "-o", "r.ep"],
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
     "sweep": ["m.pt2"],

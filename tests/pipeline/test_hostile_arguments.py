@@ -98,6 +98,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     """Each public function with arguments that it takes, by name."""
     program = _exported()
     compiled = trtdiag.compile(program, backend="reference", min_segment_ops=0, verify=False)
+    refittable = trtdiag.compile(program, backend="reference", min_segment_ops=0, verify=False, refittable=True)
     report, fix = trtdiag.analyze(program), trtdiag.fix_dims(*_asked()[:2])
     folder = tmp_path_factory.mktemp("arguments")
     sweep = dict.fromkeys(inspect.signature(trtdiag.__getattr__("sweep")).parameters)
@@ -107,7 +108,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
         "compile": (trtdiag.compile, {**model, "options": trtdiag.CompileOptions(backend="reference", verify=False)}),
         "capture": (trtdiag.capture, {"source": program, "progress": None}),
         "verify": (trtdiag.verify, {"compiled": compiled, "against": program, "limits": None, "progress": None}),
-        "load": (trtdiag.load, {"path": folder / "missing.ep", "to_run": True}),
+        "load": (trtdiag.load, {"path": folder / "missing.ep", "to_run": True, "weights": None}),
         "save": (trtdiag.save, {"compiled": compiled, "path": folder / "saved.ep"}),
         "save_programs": (trtdiag.save_programs, {"fix": fix, "path": folder / "fixed.ep"}),
         "program_for": (trtdiag.program_for, {"table": folder / "fixed.programs.json"}),
@@ -118,6 +119,19 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
                 "backend": get_backend("reference"),
                 "options": trtdiag.CompileOptions(),
                 "target": get_target(None),
+                "progress": None,
+            },
+        ),
+        "refit": (
+            trtdiag.refit,
+            {
+                "compiled": refittable,
+                "weights": Tiny(),
+                "lora": (),
+                "lora_scale": 1.0,
+                "output": None,
+                "model": None,
+                "verify": False,
                 "progress": None,
             },
         ),
@@ -172,6 +186,7 @@ NAMES = (
     "save_programs",
     "program_for",
     "rebuild",
+    "refit",
     "bench",
     "fix_dims",
     "sweep",

@@ -94,6 +94,8 @@ OF_ALL = {
     "engine_cache": "cache",
     "build_jobs": 3,
     "profile_layers": True,
+    "refittable": True,
+    "engine_weights": "once",
     "gpu": "sm89",
 }
 TIED = {"keep_fp32", "engine_cache_mib", "partition"}

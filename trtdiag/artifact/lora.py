@@ -13,7 +13,7 @@ from typing import Any, Union
 
 import torch
 
-from trtdiag.artifact.model_weights import model_weights
+from trtdiag.artifact.model_weights import model_weights, place_of
 from trtdiag.errors import UserError
 
 Adapter = Union[str, "os.PathLike[str]", Mapping[str, torch.Tensor]]
@@ -110,9 +110,9 @@ def _read(adapter: Adapter) -> _Read:
     config: Mapping[str, Any] = {}
     place = "the adapter"
     if isinstance(adapter, Mapping):
-        state: Mapping[str, torch.Tensor] = adapter
+        state = model_weights(adapter).state
     else:
-        path = Path(adapter).expanduser()
+        path = place_of(adapter)
         place = str(path)
         folder = path if path.is_dir() else path.parent
         file = next((folder / name for name in _FILES if (folder / name).is_file()), None) if path.is_dir() else path

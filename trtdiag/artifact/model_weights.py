@@ -60,7 +60,7 @@ def model_weights(weights: Weights) -> Given:
         return Given(_tensors(weights, "the state dict"), "the state dict")
     if not isinstance(weights, (str, os.PathLike)):
         raise _refused("the weights", f"{type(weights).__name__} is no state dict, module, program or path")
-    path = Path(weights).expanduser()
+    path = place_of(weights)
     if path.is_dir():
         return _of_folder(path)
     before = _state_of(path)
@@ -68,6 +68,18 @@ def model_weights(weights: Weights) -> Given:
     if _state_of(path) != before:
         raise _refused(str(path), "it was written to while it was read", "give it again when it is whole")
     return found
+
+
+def place_of(name: str | os.PathLike[str]) -> Path:
+    """The path of a name, in which ``~`` is somebody's folder.
+
+    Raises:
+        UserError: ``weights-not-read``: there is nobody of that name.
+    """
+    try:
+        return Path(name).expanduser()
+    except RuntimeError as error:
+        raise _refused(os.fspath(name), str(error)) from error
 
 
 def _of_file(path: Path) -> Given:
@@ -124,8 +136,8 @@ def _tensors(found: Any, place: str) -> dict[str, torch.Tensor]:
 def _state_of(path: Path) -> tuple[int, int, int]:
     try:
         seen = path.stat()
-    except OSError as error:
-        raise _refused(str(path), error.strerror or str(error)) from error
+    except (OSError, ValueError) as error:  # the latter of a name that no file can have
+        raise _refused(ascii(str(path)), getattr(error, "strerror", None) or str(error)) from error
     return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.arguments import checked, flag, function, optional, path, path_or
+from trtdiag.arguments import checked, flag, function, optional, path, path_or, wrong
 from trtdiag.artifact.apart_weights import not_refittable
 from trtdiag.artifact.load import load_anywhere
 from trtdiag.artifact.lora import Adapter
@@ -27,6 +28,20 @@ from trtdiag.pipeline.verify import verify_saved
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.verification.facts import Verification
 from trtdiag.verification.limits import VerifyLimits
+
+
+def _adapters(name: str, value: Any) -> tuple[Any, ...]:
+    """One adapter or several, as several."""
+    several = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    if not all(isinstance(each, (str, os.PathLike, Mapping)) for each in several):
+        raise wrong(name, value, "adapters", "wrong-argument", fix="give folders of PEFT, files, or tensors by name")
+    return several
+
+
+def _factor(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise wrong(name, value, "a number", "wrong-argument", fix="give a number, such as 1.0")
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -48,6 +63,8 @@ class Refitted:
 
 @checked(
     compiled=path_or(CompiledProgram),
+    lora=_adapters,
+    lora_scale=_factor,
     output=optional(path),
     model=optional(path_or(ExportedProgram)),
     verify=flag,
@@ -132,7 +149,7 @@ def refit_in_steps(
         must_verify: Refuse where no model is at hand.
     """
     tell = progress or (lambda _step: None)
-    adapters = [lora] if isinstance(lora, (str, os.PathLike, dict)) else list(lora)
+    adapters = list(_adapters("lora", lora))
     if output is not None:
         refuse_same(_read(compiled, weights, adapters, model), [Named("output", os.fspath(output))])
     tell("load")
