@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,10 @@ from trtdiag.verification.facts import Verification
 from trtdiag.verification.limits import VerifyLimits
 
 
+_MOST = 1e6
+"""Own choice: no adapter is meant to count more."""
+
+
 def _adapters(name: str, value: Any) -> tuple[Any, ...]:
     """One adapter or several, as several."""
     several = tuple(value) if isinstance(value, (list, tuple)) else (value,)
@@ -39,7 +42,7 @@ def _adapters(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def _factor(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _MOST:
         raise wrong(name, value, "a number", "wrong-argument", fix="give a number, such as 1.0")
     return float(value)
 
