@@ -28,7 +28,6 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.verification.facts import Verification
 from trtdiag.verification.limits import VerifyLimits
 
-
 _MOST = 1e6
 """Own choice: no adapter is meant to count more."""
 
