@@ -101,6 +101,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     refittable = trtdiag.compile(program, backend="reference", min_segment_ops=0, verify=False, refittable=True)
     report, fix = trtdiag.analyze(program), trtdiag.fix_dims(*_asked()[:2])
     folder = tmp_path_factory.mktemp("arguments")
+    refit: dict[str, Any] = {**dict.fromkeys(inspect.signature(trtdiag.refit).parameters), "lora_scale": 1.0}
     sweep = dict.fromkeys(inspect.signature(trtdiag.__getattr__("sweep")).parameters)
     model = {"source": program, "options": None, "inputs": None, "progress": None}
     return {
@@ -122,19 +123,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
                 "progress": None,
             },
         ),
-        "refit": (
-            trtdiag.refit,
-            {
-                "compiled": refittable,
-                "weights": Tiny(),
-                "lora": (),
-                "lora_scale": 1.0,
-                "output": None,
-                "model": None,
-                "verify": False,
-                "progress": None,
-            },
-        ),
+        "refit": (trtdiag.refit, {**refit, "compiled": refittable, "weights": Tiny(), "lora": (), "verify": False}),
         "bench": (
             trtdiag.bench,
             {"compiled": compiled, "against": (), "model": program, "sizes": "opt", "rounds": 1, "progress": None},
@@ -176,34 +165,13 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     }
 
 
-NAMES = (
-    "analyze",
-    "compile",
-    "capture",
-    "verify",
-    "load",
-    "save",
-    "save_programs",
-    "program_for",
-    "rebuild",
-    "refit",
-    "bench",
-    "fix_dims",
-    "sweep",
-    "AnalyzeOptions",
-    "CompileOptions",
-    "PartitionOptions",
-    "Input",
-    "VerifyLimits",
-    "Precision.named",
-    "CompiledProgram",
-    "CompiledProgram.__call__",
-    "CompiledProgram.cuda_graphs",
-    "CompiledProgram.rtx_runtime",
-    "Report",
-    "Report.compare",
-    "Report.save",
+_NAMES = (
+    "analyze compile capture verify load save save_programs program_for rebuild refit bench fix_dims "
+    "sweep AnalyzeOptions CompileOptions PartitionOptions Input VerifyLimits Precision.named "
+    "CompiledProgram CompiledProgram.__call__ CompiledProgram.cuda_graphs CompiledProgram.rtx_runtime "
+    "Report Report.compare Report.save"
 )
+NAMES = tuple(_NAMES.split())
 
 
 OF_OPTIONS: Mapping[str, set[str]] = {
