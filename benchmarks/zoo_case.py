@@ -246,8 +246,8 @@ def _compiled(case: Row, folder: str) -> Row:
     # Looking inside an engine builds others, which takes longer than all that is compared here.
     engine_search.MOST_BUILDS = case["search_builds"]
     if case["points"]:
-        every = run.points
-        run.points = lambda *args: [point for point in every(*args) if point.label in case["points"].split(",")]
+        every = run.points_of
+        run.points_of = lambda *args: [point for point in every(*args) if point.label in case["points"].split(",")]
     limits = VerifyLimits(seconds=case["point_s"], elements=int(case["elements"]), total_s=0)
     # A model that is killed for its time says in which stage it was.
     stage = partial(print, "in", file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import fields
 from typing import Any, Literal, TypedDict, TypeVar
 
+from trtdiag.asked_profiles import AskedProfile
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -19,6 +20,7 @@ Words = str | Sequence[str] | AbstractSet[str] | None
 """One text, several, or none."""
 Place = str | os.PathLike[str] | None
 Sizes = Mapping[str, int] | Sequence[tuple[str, int]]
+Profiles = Mapping[str, Mapping[str, int | tuple[int, int] | tuple[int, int, int]]] | Sequence[AskedProfile]
 
 
 class PlanKeywords(TypedDict, total=False):
@@ -71,6 +73,7 @@ class CompileKeywords(PlanKeywords, EngineKeywords, total=False):
 
     backend: str | None
     opt: Sizes
+    profiles: Profiles
     force: bool
     verify: bool
     verify_limit_s: float | None

@@ -23,6 +23,7 @@ from trtdiag.arguments import (
     whole,
     words,
 )
+from trtdiag.asked_profiles import AskedProfile, profiles_by_name
 
 Progress = Callable[[str], None]
 """Called with the name of each stage as it begins, and with longer steps inside of one."""
@@ -138,6 +139,8 @@ class CompileOptions:
         truncate_double: Compute float64 in float32; otherwise ops on float64 stay in PyTorch.
         partition: What goes into engines.
         opt: The size that engines are tuned for, by the name of a dim or symbol; the example's where it is not named.
+        profiles: The sizes of each profile by its name and the names of dims, where engines are to have several; a
+            dim that one does not name keeps its range.  Of those that take the sizes of a call the first is used.
         portable: Keep the networks beside the engines, so that an engine can be rebuilt elsewhere.
         force: Compile in spite of ERROR findings.
         verify: Compare the compiled program with the original before it is saved.
@@ -183,6 +186,7 @@ class CompileOptions:
     truncate_double: bool = False
     partition: PartitionOptions = field(default_factory=PartitionOptions)
     opt: tuple[tuple[str, int], ...] = ()
+    profiles: tuple[AskedProfile, ...] = ()
     portable: bool = False
     force: bool = False
     verify: bool = True
@@ -216,6 +220,7 @@ class CompileOptions:
         _check(
             self,
             opt=sizes_by_name,
+            profiles=profiles_by_name,
             verify_limit_s=optional(seconds),
             workspace_mib=optional(whole(0, _MOST_MIB)),
             optimization_level=optional(whole(0, 5)),

@@ -12,6 +12,7 @@ from trtdiag.arguments import checked, function, instance, optional, path_or, un
 from trtdiag.artifact.load import load_anywhere
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.parallel_builds import build_engines
+from trtdiag.engine.profiles import built_profile
 from trtdiag.errors import ArtifactError
 from trtdiag.network import Network, canonical_hash, from_bytes, to_bytes
 from trtdiag.option_keywords import EngineKeywords, shows_options
@@ -101,7 +102,7 @@ def rebuild(
         version = version.on(chosen.gpu)
     begun = time.perf_counter()
     networks = [_network(program, index, call) for index, call in enumerate(calls)]
-    profiles = [{port.name: port.profile for port in call.manifest.inputs} for call in calls]
+    profiles = [built_profile(call.manifest) for call in calls]
     engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
     made = with_engines(exported, calls, [(engine.blob, engine.manifest) for engine in engines])
     if not builder.cannot_run(chosen.gpu):

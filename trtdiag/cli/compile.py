@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from trtdiag.asked_profiles import read_profiles
 from trtdiag.cli.config import read_config
 from trtdiag.cli.default_names import name_after
 from trtdiag.cli.engine_options import BUILD_OPTIONS, ENGINE_OPTIONS, chosen_engine_options
@@ -72,7 +73,7 @@ GROUPS = (
         "What goes into engines",
         ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double", "gpu"),
     ),
-    ("How engines are built", ("opt", "refittable", *BUILD_OPTIONS)),
+    ("How engines are built", ("opt", "profile", "refittable", *BUILD_OPTIONS)),
     (
         "How engines run",
         ("cuda_graphs", "runtime_cache", "rtx_cuda_graphs", "kernel_specialization", "profile_layers"),
@@ -89,6 +90,12 @@ GROUPS = (
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <source>_trt.pt2]")
 @with_options({**ENGINE_OPTIONS, **_OPTIONS})
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
+@click.option(
+    "--profile",
+    multiple=True,
+    metavar="NAME:DIM=MIN..MAX[@OPT],...",
+    help="One of several profiles of each engine; the first that takes a call's sizes is used.",
+)
 @click.option("--no-verify", is_flag=True, help="Do not compare with the original before saving.")
 @verify_limit_option
 @click.option("--report", "html", type=OutputFile(path_type=Path), help="The HTML report  [default: <output>.html]")
@@ -102,6 +109,7 @@ def compile_command(
     source: str,
     output: Path | None,
     opt: tuple[str, ...],
+    profile: tuple[str, ...],
     no_verify: bool,
     verify_limit_s: float | None,
     html: Path | None,
@@ -123,7 +131,9 @@ def compile_command(
     """
     config = read_config(Path.cwd())
     asked = {**chosen_engine_options(config, rest), **chosen(_OPTIONS, config, rest)}
-    options = CompileOptions(**asked, opt=sizes_of(opt), verify=not no_verify, verify_limit_s=verify_limit_s)
+    options = CompileOptions(
+        **asked, opt=sizes_of(opt), profiles=read_profiles(profile), verify=not no_verify, verify_limit_s=verify_limit_s
+    )
     usual = Path(f"{name_after(source)}_trt.pt2")
     destination = output or usual
     page = usual if is_written_through(destination) else destination

@@ -10,8 +10,8 @@ from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.data_dependent_dims import counted_dims
 from trtdiag.engine.engine_bytes import Blob, sha256_of
 from trtdiag.engine.engine_key import engine_key
-from trtdiag.engine.manifest import Compatibility, EngineInput, Manifest
-from trtdiag.engine.profiles import size_value
+from trtdiag.engine.manifest import Compatibility, EngineInput, EngineProfile, Manifest
+from trtdiag.engine.profiles import parts_of, size_value
 from trtdiag.engine.saved_engines import SavedEngines, note_built
 from trtdiag.errors import InternalError
 from trtdiag.network import Network, canonical_hash
@@ -103,6 +103,7 @@ def build_engine(
             tensorrt=by.tensorrt,
             gpu=by.gpu,
             compatibility=_compatibility(by, options),
+            profiles=_profiles(network, profile),
         ),
         saved=None if saved is None else found is not None,
         notes=notes,
@@ -114,6 +115,14 @@ def _compatibility(by: BuiltBy, options: CompileOptions) -> Compatibility:
     if by.tensorrt is None:
         return Compatibility()
     return Compatibility(options.hardware_compatibility, options.version_compatible, by.compute_capability, options.gpu)
+
+
+def _profiles(network: Network, profile: Profile) -> tuple[EngineProfile, ...]:
+    """Each profile, where there are several."""
+    parts = parts_of(profile)
+    if len(parts) == 1:
+        return ()
+    return tuple(EngineProfile(name, tuple(own[port.name] for port in network.inputs)) for name, own in parts)
 
 
 def _input(name: str, network: Network, index: int, profile: Profile) -> EngineInput:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trtdiag import __version__
 from trtdiag.engine.backend import Backend, Profile
+from trtdiag.engine.profiles import parts_of
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
@@ -25,6 +26,7 @@ def engine_key(
     that an edit above an op builds nothing again.
     """
     by = backend.built_by()
+    parts = [own for _, own in parts_of(profile)]
     about: Mapping[str, object] = {
         "trtdiag": __version__,
         "code": _code(),
@@ -35,10 +37,14 @@ def engine_key(
         "compute_capability": by.compute_capability,
         "network": network_hash,
         "names": _names(network),
-        "profile": [[[size.min, size.opt, size.max] for size in profile.get(p.name, ())] for p in network.inputs],
+        "profile": _sizes(network, profile) if len(parts) == 1 else [_sizes(network, own) for own in parts],
         "backend_facts": backend.decisive(network, options),
     }
     return json.dumps(about, sort_keys=True, separators=(",", ":"))
+
+
+def _sizes(network: Network, profile: Profile) -> list[list[list[int | None]]]:
+    return [[[size.min, size.opt, size.max] for size in profile.get(port.name, ())] for port in network.inputs]
 
 
 def _names(network: Network) -> str:

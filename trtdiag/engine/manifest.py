@@ -37,6 +37,19 @@ class EngineInput:
 
 
 @dataclass(frozen=True)
+class EngineProfile:
+    """One of several profiles of an engine.
+
+    Attributes:
+        name: What the user calls it.
+        sizes: Of each input what ``EngineInput.profile`` is of all profiles together.
+    """
+
+    name: str
+    sizes: tuple[tuple[DimProfile, ...], ...]
+
+
+@dataclass(frozen=True)
 class EngineOutput:
     """One output of an engine.
 
@@ -92,6 +105,8 @@ class Manifest:
         tensorrt: The version of the TensorRT that built it, where one did.
         gpu: The GPU that it was built on, where it was.
         compatibility: Where else it may run.
+        profiles: Those of an engine that has several, in TensorRT's order; the first that takes the sizes of a run is
+            used.  ``EngineInput.profile`` then spans all of them, tuned for what the first is.
     """
 
     trtdiag: str
@@ -109,6 +124,7 @@ class Manifest:
     tensorrt: str | None = None
     gpu: str | None = None
     compatibility: Compatibility = Compatibility()
+    profiles: tuple[EngineProfile, ...] = ()
 
     @cached_property
     def written(self) -> Mapping[int, int]:

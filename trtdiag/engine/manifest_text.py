@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import torch
 
-from trtdiag.engine.manifest import Compatibility, EngineOutput, Manifest
+from trtdiag.engine.manifest import Compatibility, EngineOutput, EngineProfile, Manifest
 from trtdiag.errors import ArtifactError
 from trtdiag.files.typed_json import JsonTypeError, TypedJson, required
 from trtdiag.network import DType
@@ -30,6 +31,7 @@ _FORMS = TypedJson(
     },
     rows={
         EngineOutput: ("name", "dtype", "dims", "memory_of"),
+        EngineProfile: ("name", "sizes"),
         DimProfile: ("min", "opt", "max"),
         Range: ("min", "max"),
         Compatibility: ("hardware", "versions", "compute_capability", "gpus"),
@@ -37,7 +39,7 @@ _FORMS = TypedJson(
     keys={Manifest: {"network_hash": "network", "engine_sha256": "engine"}},
     # Engines of an earlier version have none of these, and do not say so.
     added={
-        Manifest: ("counts", "waits", "compatibility"),
+        Manifest: ("counts", "waits", "compatibility", "profiles"),
         Compatibility: ("gpus",),
         EngineOutput: ("memory_of",),
     },
@@ -52,6 +54,8 @@ def manifest_to_text(manifest: Manifest) -> str:
         del document["compatibility"]
     elif not manifest.compatibility.gpus:
         document["compatibility"].pop()
+    if not manifest.profiles:
+        del document["profiles"]
     for row in document["outputs"]:
         if row[-1] is None:  # a fourth entry is refused by versions that would give each output memory of its own
             row.pop()
@@ -84,17 +88,25 @@ def _read(document: Any) -> Manifest:
     for digest in (manifest.network_hash, manifest.engine_sha256):
         if not SHA256.fullmatch(digest):
             raise JsonTypeError(f"{digest!r} is no sha256")
+    for own in manifest.profiles:
+        if [len(sizes) for sizes in own.sizes] != [len(port.profile) for port in manifest.inputs]:
+            raise JsonTypeError(f"the profile {own.name!r} is not of the engine's inputs")
+        _check_sizes(dim for sizes in own.sizes for dim in sizes)
     for port in manifest.inputs:
         if len(port.profile) != (1 if port.is_size else len(port.dims)):
             raise JsonTypeError(f"the input {port.name!r} has {len(port.dims)} dims and {len(port.profile)} profiles")
-        for dim in port.profile:
-            if not (dim.min <= dim.opt and (dim.max is None or dim.opt <= dim.max)):
-                raise JsonTypeError(f"{[dim.min, dim.opt, dim.max]} is no profile")
+        _check_sizes(port.profile)
     for output in manifest.outputs:
         _check_memory(manifest, output)
     if len({*manifest.written.values()}) < len(manifest.written):
         raise JsonTypeError("two outputs are the memory of one input")
     return manifest
+
+
+def _check_sizes(sizes: Iterable[DimProfile]) -> None:
+    for dim in sizes:
+        if not (dim.min <= dim.opt and (dim.max is None or dim.opt <= dim.max)):
+            raise JsonTypeError(f"{[dim.min, dim.opt, dim.max]} is no profile")
 
 
 def _check_memory(manifest: Manifest, output: EngineOutput) -> None:

@@ -18,6 +18,7 @@ from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.engine_bytes import Blob, file_of, kept, refuse_changed
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.profile_choice import ProfileChoice
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.mapped import MappedFile
@@ -72,6 +73,7 @@ class _Run:
         self._run = PreparedRun(network, in_place=True)
         self._written = written_inputs(network)
         self._names = tuple(port.name for port in network.inputs)
+        self._choice = ProfileChoice.of(manifest)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         if self.file is not None:
@@ -84,6 +86,8 @@ class _Run:
                     fix="move the inputs and the program to the CPU, or compile with another backend",
                     reference="reference-device",
                 )
+        if self._choice is not None:
+            self._choice(inputs)  # it refuses what no engine of TensorRT would take
         return _own_memory(self._run(inputs), self._written)
 
     def layers(self, network: Network, runs: int) -> tuple[LayerInfo, ...]:

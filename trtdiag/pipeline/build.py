@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trtdiag.convert.facts import ConvertedSegment
-from trtdiag.engine.backend import Backend, get_backend
+from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.parallel_builds import build_engines
-from trtdiag.engine.profiles import network_profile
+from trtdiag.engine.profiles import network_profile, several
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network, to_bytes
 from trtdiag.options import CompileOptions, Progress
@@ -18,6 +18,7 @@ from trtdiag.runtime.assemble import assemble, engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.earlier_engines import all_networks
+from trtdiag.shapes.size_profiles import SizeProfile
 
 
 class Builder:
@@ -26,10 +27,11 @@ class Builder:
     Args:
         backend: Builds them.
         progress: Called with each longer step.
+        parts: The profiles of each engine, where it has several.
     """
 
-    def __init__(self, backend: Backend, progress: Progress) -> None:
-        self._backend, self._progress = backend, progress
+    def __init__(self, backend: Backend, progress: Progress, parts: Sequence[SizeProfile] = ()) -> None:
+        self._backend, self._progress, self._parts = backend, progress, parts
         self._last: tuple[tuple[ConvertedSegment, Engine], ...] = ()
 
     def all(self, state: State) -> tuple[Engine, ...]:
@@ -40,7 +42,7 @@ class Builder:
         """
         known = {id(one): engine for one, engine in self._last}
         missing = [one for one in state.converted if id(one) not in known]
-        wanted = [(one.network, network_profile(one.network, state.plan.sizes.opt)) for one in missing]
+        wanted = [(one.network, self._profile(state, one.network)) for one in missing]
         try:
             built = build_engines(self._backend, wanted, state.plan.options, state.plan.target, self._progress)
         except EngineBuildError as error:
@@ -59,8 +61,13 @@ class Builder:
         """
         self._progress(f"TensorRT refuses an engine: building a part of it, {len(network.layers):,} layers")
         plan = state.plan
-        profile = network_profile(network, plan.sizes.opt)
+        profile = self._profile(state, network)
         build_engine(self._backend, network, profile, replace(plan.options, engine_cache=None), plan.target)
+
+    def _profile(self, state: State, network: Network) -> Profile:
+        if not self._parts:
+            return network_profile(network, state.plan.sizes.opt)
+        return several([(each.name, network_profile(network, each.opt, each.box)) for each in self._parts])
 
 
 def assembled(state: State, device: str | None, source: str | None) -> CompiledProgram:

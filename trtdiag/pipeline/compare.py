@@ -16,6 +16,8 @@ from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_nodes import EngineNode
 from trtdiag.runtime.engine_runs import EngineRuns
+from trtdiag.shapes.opt_sizes import EngineSizes
+from trtdiag.shapes.size_profiles import size_profiles
 from trtdiag.symbolic import mul
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
@@ -68,6 +70,8 @@ def compared(
     limits = limits or VerifyLimits(total_s=options.verify_limit_s)
     if limits.total_s is None:
         limits = replace(limits, total_s=usual_total_s(made_s))
+    program = facts.program
+    parts = size_profiles(program, EngineSizes(program).box, options.profiles, options.opt) if options.profiles else ()
     volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
     with borrowed_weights(one.network for one in state.converted) as borrowing:
         found = Comparison(
@@ -78,6 +82,7 @@ def compared(
             limits=limits,
             elements=elements_of(volumes) if volumes else None,
             progress=progress,
+            boxes=[(each.name, each.box, each.opt) for each in parts],
             again=[] if before is None else [result.point for result in before.results if not result.skipped],
             **questions,
         ).run()

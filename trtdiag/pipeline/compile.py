@@ -38,6 +38,7 @@ from trtdiag.report.engine_words import saved_words
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import compiled_device, require_kernels
 from trtdiag.runtime.earlier_engines import refuse_on_other_devices
+from trtdiag.shapes.size_profiles import profile_notes, size_profiles
 from trtdiag.verification.limits import VerifyLimits
 from trtdiag.wording import amount
 
@@ -133,10 +134,12 @@ def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: Ver
     moved = before is not None and before.type != backend.device and not cannot_run
 
     plan = planned(state.analysis, options, target, clock)
+    # Looked at now: what is wrong with them is told before anything is built.
+    parts = size_profiles(state.program, plan.sizes.box, options.profiles, options.opt)
     with clock("convert"):
         plan, converted = convert_segments(plan)
     state = replace(state, planned=plan, converted=converted)
-    builder = Builder(backend, clock.progress)
+    builder = Builder(backend, clock.progress, parts)
 
     def made(state: State, stage: Stage) -> State:
         """With engines built, their program assembled, and that compared."""
@@ -187,6 +190,9 @@ def _told(state: State, clock: Clock) -> State:
 
 def _notes(state: State) -> Iterator[str]:
     yield from state.notes
+    sizes, asked = state.plan.sizes, state.plan.options
+    parts = size_profiles(state.program, sizes.box, asked.profiles, asked.opt)
+    yield from profile_notes(state.program, sizes.box, parts)
     for index, each in enumerate(state.engines):
         yield from (f"engine {index}: {note}" for note in (*state.converted[index].notes, *each.notes))
     earlier = state.engine_nodes()[1]

@@ -24,12 +24,12 @@ from trtdiag.partition.intrinsic_limits import COMPILED
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
+    engine_sizes,
     movement_words,
     outcome,
     outcome_line,
     output_text,
     point_label,
-    port_sizes,
     tensor_text,
 )
 from trtdiag.report.terminal_layout import hanging, unbroken
@@ -88,7 +88,7 @@ def _engine(
         f"{port.name} {tensor_text(port.dtype, port.dims, names)}" for port in manifest.inputs if port.value is None
     ]
     outputs = [f"{port.name} {output_text(manifest, port, names)}" for port in manifest.outputs]
-    sizes = list(dict.fromkeys(size for port in manifest.inputs for size in port_sizes(port, names)))
+    sizes = engine_sizes(manifest, names)
     for label, items in (("in", inputs), ("out", outputs), ("sizes", sizes)):
         for at, item in enumerate(items[:_MOST_PORTS]):
             yield hanging(_PORT_COLUMN + 2, f"  {'' if at else label:<{_PORT_COLUMN - 2}}{one_line(item)}")

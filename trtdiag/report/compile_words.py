@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.shapes.profile import DimProfile
@@ -38,7 +39,21 @@ def port_sizes(port: EngineInput, names: Mapping[str, str]) -> list[str]:
     )
 
 
+def engine_sizes(manifest: Manifest, names: Mapping[str, str]) -> list[str]:
+    """The sizes that an engine was built for, each once; of several profiles each begins with its name."""
+    if not manifest.profiles:
+        return list(dict.fromkeys(size for port in manifest.inputs for size in port_sizes(port, names)))
+    rows = []
+    for own in manifest.profiles:
+        ports = [replace(port, profile=sizes) for port, sizes in zip(manifest.inputs, own.sizes, strict=True)]
+        sizes = list(dict.fromkeys(size for port in ports for size in port_sizes(port, names)))
+        rows.append(f"{own.name}: {', '.join(sizes)}")
+    return rows
+
+
 def _span(profile: DimProfile) -> str:
+    if profile.min == profile.max:
+        return str(profile.min)
     return f"{profile.min}..{'' if profile.max is None else profile.max} (tuned for {profile.opt})"
 
 
@@ -103,5 +118,6 @@ def culprit_line(culprit: Culprit, names: Mapping[str, str]) -> str:
 
 def point_label(point: Point, names: Mapping[str, str]) -> str:
     """The point's label with the user's names in it."""
-    parts = [" ".join(names.get(word, word) for word in part.split(" ")) for part in point.label.split(", ")]
-    return ", ".join(sorted(parts)) + (" (next allowed)" if point.moved else "")
+    profile, colon, label = point.label.rpartition(": ")
+    parts = [" ".join(names.get(word, word) for word in part.split(" ")) for part in label.split(", ")]
+    return profile + colon + ", ".join(sorted(parts)) + (" (next allowed)" if point.moved else "")

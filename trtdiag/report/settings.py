@@ -6,8 +6,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import fields
 from enum import Enum
+from typing import Any
 
 from trtdiag.analysis.result import Analysis
+from trtdiag.asked_profiles import profile_word
 from trtdiag.frontend.program import SourceKind
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
 
@@ -47,7 +49,11 @@ def flag_of(name: str) -> str:
     return "--no-verify" if name == "verify" else f"--{name.removesuffix('_s').replace('_', '-')}"
 
 
-def _flags(name: str, value: object) -> Iterator[str]:
+def _flags(name: str, value: Any) -> Iterator[str]:
+    if name == "profiles":
+        for each in value:
+            yield from ("--profile", profile_word(each))
+        return
     flag = flag_of(name)
     if isinstance(value, bool):
         yield flag

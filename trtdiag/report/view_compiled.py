@@ -140,10 +140,14 @@ def _engine(
     also = also_words(manifest)
     made += f", {one_line(also)}" if also else ""
     rows = []
-    for port in manifest.inputs:
+    for place, port in enumerate(manifest.inputs):
         size = None if port.value is None else f"size {to_text(port.value, names)}"
         tensor = size or tensor_text(port.dtype, port.dims, names)
-        rows.append(("in", one_line(port.name), one_line(tensor), *_ends(port.profile, is_size=port.is_size)))
+        if not manifest.profiles:
+            rows.append(("in", one_line(port.name), one_line(tensor), *_ends(port.profile, is_size=port.is_size)))
+        for own in manifest.profiles:
+            ends = _ends(own.sizes[place], is_size=port.is_size)
+            rows.append((f"in, {own.name}", one_line(port.name), one_line(tensor), *ends))
     for out in manifest.outputs:
         rows.append(("out", one_line(out.name), one_line(output_text(manifest, out, names)), "", "", ""))
     heads = ("", "tensor", "type", "min", "tuned for", "max")

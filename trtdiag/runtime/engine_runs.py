@@ -10,6 +10,7 @@ import torch
 from trtdiag.engine.backend import Runner, get_backend
 from trtdiag.engine.build import build_engine
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.profiles import built_profile
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.runtime.engine_cache import engine_bytes
@@ -44,8 +45,7 @@ class EngineRuns:
         """
         manifest = self._nodes[index].manifest
         backend = get_backend(manifest.backend)
-        profile = {port.name: port.profile for port in manifest.inputs}
-        engine = build_engine(backend, network, profile, self._options, get_target(manifest.target))
+        engine = build_engine(backend, network, built_profile(manifest), self._options, get_target(manifest.target))
         runner = backend.load(memoryview(engine.blob), engine.manifest)
         return lambda inputs: runner(_on_its_device(manifest, inputs))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -24,6 +25,9 @@ STEPS_BACK = 5
 
 Elements = Callable[[Mapping[str, int]], "int | None"]
 """The elements of all tensors of the program at sizes: what its time and memory grow with."""
+
+Box = tuple[str, Mapping[str, Range], Mapping[str, int]]
+"""A part of the ranges by its name: the range and the usual size of each symbol."""
 
 
 def input_ranges(program: Program) -> dict[str, Range]:
@@ -54,8 +58,34 @@ def points(ranges: Mapping[str, Range], example: Mapping[str, int], given: Seque
     return tuple(found.values())
 
 
+def points_of(
+    ranges: Mapping[str, Range], example: Mapping[str, int], given: Sequence[Condition], boxes: Sequence[Box]
+) -> tuple[Point, ...]:
+    """The points of each part of the ranges, each once; of all of them where there are no parts.
+
+    Args:
+        ranges: As for ``points``.
+        example: As for ``points``.
+        given: As for ``points``.
+        boxes: The parts; the usual sizes of each are its example.
+    """
+    if not boxes:
+        return points(ranges, example, given)
+    found: dict[tuple[int, ...], Point] = {}
+    for name, box, usual in boxes:
+        part = {symbol: own.intersect(box.get(symbol, own)) for symbol, own in ranges.items()}
+        for point in points(part, usual, given):
+            label = f"{name}: {'tuned for' if point.label == 'example' else point.label}"
+            found.setdefault(tuple(point.sizes[symbol] for symbol in sorted(ranges)), replace(point, label=label))
+    return tuple(found.values())
+
+
 def nearer(
-    point: Point, base: Mapping[str, int], ranges: Mapping[str, Range], given: Sequence[Condition]
+    point: Point,
+    base: Mapping[str, int],
+    ranges: Mapping[str, Range],
+    given: Sequence[Condition],
+    boxes: Sequence[Box] = (),
 ) -> Iterator[Point]:
     """Yield points on the way from a point that is too large back to one that is not, each half as far away.
 
@@ -64,12 +94,17 @@ def nearer(
         base: The sizes that are not too large, those of the example as a rule.
         ranges: As for ``points``.
         given: As for ``points``.
+        boxes: Parts of the ranges, where not all of them are taken.
     """
     for halved in range(1, STEPS_BACK + 1):
         wanted = {name: base[name] + ((size - base[name]) >> halved) for name, size in point.sizes.items()}
         sizes = _allowed_near(wanted, ranges, given)
-        if sizes is not None:
+        if sizes is not None and (not boxes or any(_inside_box(sizes, box) for _, box, _ in boxes)):
             yield Point(f"towards {point.label}", sizes, moved=sizes != wanted)
+
+
+def _inside_box(sizes: Mapping[str, int], box: Mapping[str, Range]) -> bool:
+    return all(size in box[name] for name, size in sizes.items() if name in box)
 
 
 def running_order(points: Sequence[Point], cost: Callable[[Point], int]) -> list[int]:

@@ -23,7 +23,7 @@ from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
-from trtdiag.verification.points import Elements, input_ranges, nearer, points, running_order
+from trtdiag.verification.points import Box, Elements, input_ranges, nearer, points_of, running_order
 from trtdiag.verification.sides import Sides, on_gpu
 from trtdiag.verification.steps import verify_step
 from trtdiag.verification.ties import tied_notes
@@ -59,6 +59,7 @@ class Comparison:
         ties: Asked at each point that differs.
         progress: Called with a ``VerifyStep`` before each point.
         again: Points that are compared whatever time all together may take.
+        boxes: Parts of the ranges, where not all of them are taken.
         clock: Tells how long things take.
 
     Raises:
@@ -77,6 +78,7 @@ class Comparison:
     ties: Ties | None = None
     progress: Callable[[str], None] | None = None
     again: Sequence[Point] = ()
+    boxes: Sequence[Box] = ()
     clock: Clock = time.perf_counter
 
     def __post_init__(self) -> None:
@@ -107,7 +109,7 @@ class Comparison:
         started = self.clock()
         self._time = TimeBudget(self.limits.total_s, self.clock)
         ranges = input_ranges(self.program)
-        found = list(points(ranges, self.program.hints, self.given))
+        found = list(points_of(ranges, self.program.hints, self.given, self.boxes))
         found += [point for point in self.again if all(point.sizes != other.sizes for other in found)]
         try:
             order = running_order(found, self._cost)
@@ -155,7 +157,7 @@ class Comparison:
         for result in results:
             if not result.skipped or not self._beyond(result.point) or len(compared) + len(added) >= FEW_POINTS:
                 continue
-            for point in nearer(result.point, base, ranges, self.given):
+            for point in nearer(result.point, base, ranges, self.given, self.boxes):
                 if point.sizes not in seen and not self._beyond(point):
                     seen.append(point.sizes)
                     added.append(self._point(point))

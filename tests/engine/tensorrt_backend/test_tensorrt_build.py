@@ -12,6 +12,7 @@ import torch
 from standin import Recorded, TensorRT
 from written import write
 
+from trtdiag.engine.profiles import several
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.config import TACTIC_SOURCES
@@ -160,6 +161,14 @@ def test_a_size_that_shapes_hang_on_has_a_profile_of_values(version: str) -> Non
     building.build(_door(trt, version), network, profile, CompileOptions())
     (made,) = trt.of("IOptimizationProfile")
     assert [(name, args) for name, args, _ in made.calls] == [("set_shape_input", ("input 0: n", [2], [4], [9]))]
+
+    least = {"n": (DimProfile(2, 2, 2),), "m": (DimProfile(-3, 1, 4),)}
+    building.build(_door(trt, version), network, several([("a", least), ("b", profile)]), CompileOptions())
+    calls = [[args for _, args, _ in made.calls] for made in trt.of("IOptimizationProfile")[1:]]
+    assert calls == [[("input 0: n", [2], [2], [2])], [("input 0: n", [2], [4], [9])]]
+    config = trt.of("IBuilderConfig")[-1]
+    added_profiles = [args[0] for name, args, _ in config.calls if name == "add_optimization_profile"]
+    assert added_profiles == trt.of("IOptimizationProfile")[1:]
 
 
 def test_a_size_without_an_end_is_named() -> None:

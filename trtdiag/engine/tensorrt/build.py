@@ -21,7 +21,7 @@ from trtdiag.engine.tensorrt.log import Lines, logger_of, warnings_of
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.negative_sizes import check_sizes
 from trtdiag.engine.tensorrt.peak_tensor import too_great
-from trtdiag.engine.tensorrt.profile import add_profile
+from trtdiag.engine.tensorrt.profile import add_profiles
 from trtdiag.engine.tensorrt.refit import allow_refit, name_weights, named_constants
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder, refused_layer
 from trtdiag.engine.tensorrt.timing_cache import keep_timings
@@ -110,7 +110,7 @@ def _written(
     monitor = new_monitor(door.trt, watch)
     if monitor is not None:
         config.progress_monitor = monitor
-    add_profile(builder, config, network, profile, emission.inputs, lines)
+    add_profiles(builder, config, network, profile, emission.inputs, lines)
     return _Work(dialect, builder, emission, config, lines)
 
 

@@ -16,17 +16,30 @@ from trtdiag.errors import InternalError, PlatformError
 
 
 @dataclass
-class Turn:
-    """Of a context that several threads use: who runs has the lock.
+class Latest:
+    """Of contexts that several threads use, one after the other: who runs has the lock.
 
     Attributes:
-        lock: Is held from telling the context what to do until it is on its stream.
-        stream: Where it ran last; ``None`` before.
-        in_a_row: How often it ran with the sizes that it has.
+        lock: Is held from telling a context what to do until it is on its stream.
+        stream: Where one ran last; ``None`` before.
+        memory: The scratch memory of all of them.
     """
 
     lock: Lock = field(default_factory=Lock)
     stream: int | None = None
+    memory: torch.Tensor | None = None
+
+
+@dataclass
+class Turn:
+    """Of one context that several threads use.
+
+    Attributes:
+        latest: Which the contexts of an engine's profiles share.
+        in_a_row: How often it ran with the sizes that it has.
+    """
+
+    latest: Latest = field(default_factory=Latest)
     in_a_row: int = 0
 
 
@@ -37,6 +50,7 @@ class EngineContext:
         ports: The engine's inputs and outputs.
         scratch: Makes TensorRT's context, and has memory for it.
         stream: Where it will run first.
+        profile: Which of the engine's profiles it has.
 
     Attributes:
         key: What decided the sizes that it was told last; ``None`` before, and after a refusal.
@@ -47,7 +61,7 @@ class EngineContext:
         PlatformError: ``context-memory``, ``context-profile``.
     """
 
-    def __init__(self, ports: Ports, scratch: Scratch, stream: int) -> None:
+    def __init__(self, ports: Ports, scratch: Scratch, stream: int, profile: int = 0) -> None:
         context = scratch.make()
         if context is None:
             raise PlatformError(
@@ -56,7 +70,7 @@ class EngineContext:
                 fix="free GPU memory, or compile for smaller sizes",
                 reference="context-memory",
             )
-        _choose_profile(context, stream)
+        _choose_profile(context, stream, profile)
         self.context: Any = context
         self.key: Key | None = None
         self.given_away = False
@@ -180,15 +194,15 @@ class EngineContext:
         self.key = key
 
 
-def _choose_profile(context: Any, stream: int) -> None:
-    """Take the engine's one profile: TensorRT 8.6 gives it to the first context only.
+def _choose_profile(context: Any, stream: int, profile: int) -> None:
+    """Take a profile of the engine: TensorRT 8.6 gives the first one to the first context only.
 
     Source: nvinfer1::ICudaEngine::createExecutionContext, 8.6.
     """
-    if context.active_optimization_profile == 0:
+    if context.active_optimization_profile == profile:
         return
     try:
-        taken = context.set_optimization_profile_async(0, stream)
+        taken = context.set_optimization_profile_async(profile, stream)
     except RuntimeError:
         taken = False
     if not taken:  # asking it for shapes would end the process: the binding raises without holding Python's lock

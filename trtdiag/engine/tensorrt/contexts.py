@@ -32,24 +32,28 @@ class Place:
     graphs: WeakKeyDictionary[GraphChoice, EngineGraphs] = field(default_factory=WeakKeyDictionary)
 
 
-@dataclass
 class _Places(local):
-    """Those of one thread by stream, which must not share scratch memory, and by how their contexts are made."""
+    """Those of one thread by stream, which must not share scratch memory, by variant and profile."""
 
-    by_stream: LRUCache[tuple[int, Hashable], Place] = field(default_factory=lambda: LRUCache(MOST_STREAMS))
+    def __init__(self, most: int) -> None:
+        self.by_stream: LRUCache[tuple[int, Hashable, int], Place] = LRUCache(most)
 
 
 class Contexts:
-    """The contexts of one engine."""
+    """The contexts of one engine.
 
-    def __init__(self) -> None:
-        self._places = _Places()
+    Args:
+        profiles: How many profiles it has; each has contexts of its own.
+    """
+
+    def __init__(self, profiles: int = 1) -> None:
+        self._places = _Places(MOST_STREAMS * profiles)
         self._given_away: list[tuple[object, object]] = []
 
-    def place(self, stream: int, variant: Hashable = None) -> Place:
+    def place(self, stream: int, variant: Hashable = None, profile: int = 0) -> Place:
         """What this thread keeps for a stream; of too many streams the one not used for longest is forgotten."""
         known = self._places.by_stream
-        key = stream, variant
+        key = stream, variant, profile
         place = known.get(key)
         if place is None:
             place = known[key] = Place()

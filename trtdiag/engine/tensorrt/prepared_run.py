@@ -72,8 +72,9 @@ class PreparedRun:
         turn = self._turn
         if turn is None:
             return self._run(inputs, outputs)
-        with turn.lock:
-            if turn.stream != self._stream or self._stale():
+        latest = turn.latest
+        with latest.lock:
+            if latest.stream != self._stream or self._stale():
                 return None
             turn.in_a_row += 1
             return self._run(inputs, outputs)

@@ -1,4 +1,4 @@
-"""The optimization profile of an engine: the sizes that it is built for."""
+"""The optimization profiles of an engine: the sizes that it is built for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trtdiag.engine.backend import Profile
-from trtdiag.engine.profiles import size_value
+from trtdiag.engine.profiles import parts_of, size_value
 from trtdiag.engine.tensorrt.engine_bindings import input_name
 from trtdiag.engine.tensorrt.log import Lines, last_lines
 from trtdiag.errors import EngineBuildError
@@ -17,7 +17,7 @@ _LARGEST = 2**31 - 1
 """TensorRT's shape tensors of 8.6 are int32; sizes beyond that are none in any version."""
 
 
-def add_profile(
+def add_profiles(
     builder: Any, config: Any, network: Network, profile: Profile, inputs: Sequence[Any], lines: Lines
 ) -> None:
     """Tell TensorRT the least, usual and greatest sizes of all inputs, where there is anything to tell.
@@ -26,13 +26,18 @@ def add_profile(
         builder: TensorRT's builder.
         config: The configuration that gets the profile.
         network: The network.
-        profile: Its sizes.
+        profile: Its sizes; several give one profile each, in their order.
         inputs: Its inputs as TensorRT has them, written completely: what is a shape tensor follows from its readers.
         lines: What TensorRT says meanwhile.
 
     Raises:
         EngineBuildError: ``profile-open`` for a size without an end, ``profile-refused``.
     """
+    for _, own in parts_of(profile):
+        _add(builder, config, network, own, inputs, lines)
+
+
+def _add(builder: Any, config: Any, network: Network, profile: Profile, inputs: Sequence[Any], lines: Lines) -> None:
     made = builder.create_optimization_profile()
     told = False
     for index, (port, tensor) in enumerate(zip(network.inputs, network.input_types, strict=True)):

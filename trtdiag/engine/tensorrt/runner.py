@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from threading import local
 from typing import Any
 
@@ -14,6 +15,7 @@ from trtdiag.engine.backend import Signature, signature_of
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.cuda_graph_choice import chosen_graphs
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.profile_choice import ProfileChoice
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
@@ -23,7 +25,7 @@ from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.inspection import engine_layers
 from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, is_plain
 from trtdiag.engine.tensorrt.scratch import Scratch, scratch_bytes
-from trtdiag.engine.tensorrt.single_context import OneContext, has_one_context
+from trtdiag.engine.tensorrt.single_context import has_one_context, one_for_each_profile
 from trtdiag.errors import UserError
 from trtdiag.network import Network
 
@@ -74,8 +76,10 @@ class EngineRunner:
         self._gpu = gpu or Gpu()
         self._ports = Ports.of(trt, engine, manifest, device)
         self._scratch = scratch(trt, engine, device)
-        self._contexts = Contexts()
-        self._only = OneContext(self._ports, self._scratch, self._gpu) if has_one_context(trt, manifest) else None
+        self._choice = ProfileChoice.of(manifest)
+        self._contexts = Contexts(max(1, len(manifest.profiles)))
+        one = has_one_context(trt, manifest)
+        self._only = one_for_each_profile(self._ports, self._scratch, self._gpu) if one else None
         self._preparable = can_prepare(self._ports)
         self._known = _Known()
         self._warned = False
@@ -101,9 +105,10 @@ class EngineRunner:
         if not plain or self._gpu.recording():
             return None
         key, stream, choice = self._ports.key(inputs), self._gpu.stream(self._device), chosen_graphs()
+        profile = 0 if self._choice is None else self._choice(inputs)
         if self._only is not None:
-            return self._only.prepared(key, stream, choice)
-        place = self._contexts.place(stream, self._scratch.variant())
+            return self._only[profile].prepared(key, stream, choice)
+        place = self._contexts.place(stream, self._scratch.variant(), profile)
         graphs = None if choice is None else place.graphs.get(choice)
         if graphs is not None and not graphs.never(key):
             shapes = graphs.shapes(key)
@@ -121,6 +126,7 @@ class EngineRunner:
         Raises:
             UserError: ``tensorrt-device``; ``recorded-before-run`` while a CUDA graph is recorded around it,
                 ``recorded-counts`` where the data decides a size in it, ``recorded-one-context``.
+            ShapeOutOfRangeError: ``outside-profiles`` where it has several profiles, and none has the sizes.
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
             PlatformError: ``context-memory``.
         """
@@ -170,6 +176,7 @@ class EngineRunner:
 
     def _run(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         # Copies made here may go at the end: PyTorch reuses their memory on this stream only, after the engine's run.
+        profile = 0 if self._choice is None else self._choice(inputs)
         given = self._ports.placed(inputs)
         key = self._ports.key(given)
         stream = self._gpu.stream(self._device)
@@ -179,20 +186,21 @@ class EngineRunner:
             # Memory that is taken while PyTorch records belongs to the graph.
             return self._contexts.for_recording(key).run(given, self._scratch.own(), key, stream)
         if self._only is not None:
-            made = self._only.run(given, key, stream, chosen_graphs())
-            if self._only.refused:
-                self._warn(self._only.refused)
+            only = self._only[profile]
+            made = only.run(given, key, stream, chosen_graphs())
+            if only.refused:
+                self._warn(only.refused)
             return made
-        place = self._contexts.place(stream, self._scratch.variant())
-        outputs = self._recorded(place, given, key, stream)
+        place = self._contexts.place(stream, self._scratch.variant(), profile)
+        outputs = self._recorded(place, given, key, stream, profile)
         if outputs is not None:
             return outputs
         if place.context is None:
-            place.context = EngineContext(self._ports, self._scratch, stream)
+            place.context = EngineContext(self._ports, self._scratch, stream, profile)
         return place.context.run(given, self._scratch.shared(stream), key, stream)
 
     def _recorded(
-        self, place: Place, given: Sequence[torch.Tensor], key: Key, stream: int
+        self, place: Place, given: Sequence[torch.Tensor], key: Key, stream: int, profile: int
     ) -> Sequence[torch.Tensor] | None:
         """The outputs by a CUDA graph, where the program asks for them and these sizes have one."""
         choice = chosen_graphs()
@@ -200,15 +208,16 @@ class EngineRunner:
             return None
         graphs = place.graphs.get(choice)
         if graphs is None:
-            graphs = place.graphs[choice] = EngineGraphs(self._ports, self._context, self._gpu, choice.most)
+            make = partial(self._context, profile=profile)
+            graphs = place.graphs[choice] = EngineGraphs(self._ports, make, self._gpu, choice.most)
         outputs = graphs.run(given, key, stream)
         if graphs.refused:
             self._warn(graphs.refused)
         return outputs
 
-    def _context(self, stream: int) -> EngineContext:
+    def _context(self, stream: int, profile: int) -> EngineContext:
         """A new context that has scratch memory."""
-        made = EngineContext(self._ports, self._scratch, stream)
+        made = EngineContext(self._ports, self._scratch, stream, profile)
         made.take(self._scratch.shared(stream))
         return made
 

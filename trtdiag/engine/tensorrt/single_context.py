@@ -1,4 +1,4 @@
-"""The only context of an engine, for releases of TensorRT whose contexts cannot share a profile."""
+"""The only context of each profile of an engine, for releases of TensorRT whose contexts cannot share a profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from trtdiag.engine.cuda_graph_choice import GraphChoice
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.tensorrt.context import EngineContext, Turn
+from trtdiag.engine.tensorrt.context import EngineContext, Latest, Turn
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
@@ -34,7 +34,7 @@ def shares_profiles(trt: Any) -> bool:
 
 
 def has_one_context(trt: Any, manifest: Manifest) -> bool:
-    """Whether an engine can have one context only: it has one profile, and its sizes vary."""
+    """Whether an engine can have one context only: or one for each of its profiles: its sizes vary."""
     return not shares_profiles(trt) and any(dim.min != dim.max for port in manifest.inputs for dim in port.profile)
 
 
@@ -48,17 +48,21 @@ class OneContext:
         ports: The engine's inputs and outputs.
         scratch: Makes the context, and has memory for it.
         gpu: Orders runs on different streams, and records them.
+        profile: Which of the engine's profiles it has.
+        latest: Which the contexts of the other profiles share: they run one after the other, in the same memory.
 
     Attributes:
         refused: Why runs cannot be recorded; empty where nothing failed.
     """
 
-    def __init__(self, ports: Ports, scratch: Scratch, gpu: Gpu) -> None:
-        self._ports, self._scratch, self._gpu = ports, scratch, gpu
-        self._turn = Turn()
+    def __init__(
+        self, ports: Ports, scratch: Scratch, gpu: Gpu, profile: int = 0, latest: Latest | None = None
+    ) -> None:
+        self._ports, self._scratch, self._gpu, self._profile = ports, scratch, gpu, profile
+        self._latest = latest or Latest()
+        self._turn = Turn(self._latest)
         self.refused = ""
         self._context: EngineContext | None = None
-        self._memory: torch.Tensor | None = None
         self._graphs: tuple[GraphChoice, EngineGraphs] | None = None
         self._wanted = 2
 
@@ -77,26 +81,28 @@ class OneContext:
             InternalError: ``tensorrt-run``.
             PlatformError: ``context-memory``.
         """
-        with self._turn.lock:
-            if self._context is None or self._memory is None:
-                self._context = EngineContext(self._ports, self._scratch, stream)
-                self._memory = self._scratch.own()
+        with self._latest.lock:
+            if self._context is None:
+                self._context = EngineContext(self._ports, self._scratch, stream, self._profile)
+            if self._latest.memory is None:
+                self._latest.memory = self._scratch.own()
+            memory = self._latest.memory
             self._follow(stream)
             if self._context.key != key:
                 self._forget()
             self._turn.in_a_row += 1
-            self._context.take(self._memory)
+            self._context.take(memory)
             graphs = self._graphs_of(choice, self._context)
             outputs = None if graphs is None else graphs.run(given, key, stream)
             if graphs is not None:
                 self.refused = graphs.refused
-            return self._context.run(given, self._memory, key, stream) if outputs is None else outputs
+            return self._context.run(given, memory, key, stream) if outputs is None else outputs
 
     def prepared(self, key: Key, stream: int, choice: GraphChoice | None) -> PreparedRun | None:
         """See ``EngineRunner.prepared``."""
-        with self._turn.lock:
+        with self._latest.lock:
             context = self._context
-            if context is None or context.key != key or self._turn.stream != stream:
+            if context is None or context.key != key or self._latest.stream != stream:
                 return None
             graphs = None
             if choice is not None and not self.refused:
@@ -110,9 +116,10 @@ class OneContext:
 
     def _follow(self, stream: int) -> None:
         """Let a stream wait for the run before, where that was on another."""
-        if self._turn.stream not in (None, stream) and self._memory is not None:
-            self._gpu.follow(self._gpu.mark(self._ports.device, self._turn.stream), self._memory)
-        self._turn.stream = stream
+        latest = self._latest
+        if latest.stream not in (None, stream) and latest.memory is not None:
+            self._gpu.follow(self._gpu.mark(self._ports.device, latest.stream), latest.memory)
+        latest.stream = stream
 
     def _forget(self) -> None:
         """Drop what is recorded for the sizes so far."""
@@ -129,3 +136,11 @@ class OneContext:
             made = EngineGraphs(self._ports, lambda _: context, self._gpu, most=1)
             self._graphs = choice, made
         return self._graphs[1]
+
+
+def one_for_each_profile(ports: Ports, scratch: Scratch, gpu: Gpu) -> tuple[OneContext, ...]:
+    """What runs each profile of an engine; they share scratch memory, and run one after the other."""
+    latest = Latest()
+    return tuple(
+        OneContext(ports, scratch, gpu, index, latest) for index in range(max(1, len(ports.manifest.profiles)))
+    )
