@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--cuda-graphs", type=int, default=0)
     asked = parser.parse_args()
     how: dict[str, Any] = {"backend": "tensorrt", "precision": asked.precision, "cuda_graphs": asked.cuda_graphs}
-    profiles = {"decode": {"t": 1}, "prefill": {"t": (2, TOKENS, TOKENS)}}
+    profiles: dict[str, Any] = {"decode": {"t": 1}, "prefill": {"t": (2, TOKENS, TOKENS)}}
     programs = {
         "one": trtdiag.compile(source, verify=False, opt={"t": TOKENS}, **how),
         "two": trtdiag.compile(source, verify=False, profiles=profiles, **how),

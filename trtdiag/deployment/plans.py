@@ -44,6 +44,8 @@ def plans_of(call: EngineNode) -> tuple[Plan, ...]:
 
 def profiles_of(manifest: Manifest) -> tuple[tuple[tuple[DimProfile, ...], ...], ...]:
     """The optimization profiles of an engine, each with the sizes of all inputs in their order."""
+    if manifest.profiles:
+        return tuple(own.sizes for own in manifest.profiles)
     return (tuple(port.profile for port in manifest.inputs),)
 
 
