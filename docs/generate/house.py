@@ -11,7 +11,7 @@ from pathlib import Path
 FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "the ground",
-        ("errors", "wording", "arguments", "options", "files", "grouping", "timed_steps", "import_hook"),
+        ("errors", "wording", "arguments", "asked_profiles", "options", "files", "grouping", "timed_steps", "import_hook"),
         "what everything may use",
     ),
     ("sizes and graphs", ("symbolic", "graph", "targets"), "expressions, fx graphs, what each TensorRT takes"),

@@ -87,6 +87,7 @@ OF_ALL = {
     "precision": "fp16",
     "truncate_double": True,
     "opt": {"n": 3},
+    "profiles": {"a": {"n": 3}},
     "portable": True,
     "force": True,
     "verify": False,
