@@ -11,7 +11,7 @@ from pathlib import Path
 FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         "the ground",
-        ("errors", "wording", "arguments", "asked_profiles", "options", "files", "grouping", "timed_steps", "import_hook"),
+        ("errors", "wording", "arguments", "options", "files", "grouping", "timed_steps", "import_hook"),
         "what everything may use",
     ),
     ("sizes and graphs", ("symbolic", "graph", "targets"), "expressions, fx graphs, what each TensorRT takes"),
@@ -37,7 +37,7 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("the doors", ("cli", "torch_backend", "pytest_plugin"), "commands, torch.compile, pytest"),
 )
 """Title, rooms, and what they are about, in the order in which data moves."""
-PARTS_OF_ROOMS = frozenset({"option_keywords", "option_warnings"})
+PARTS_OF_ROOMS = frozenset({"asked_profiles", "option_keywords", "option_warnings"})
 """Files that belong to ``options``."""
 _WIDTH, _LEFT, _FLOOR, _ROOM, _GAP = 960, 232, 74, 34, 8
 
