@@ -167,6 +167,16 @@ def test_damaged_files_are_read_or_refused(target: str, tmp_path: Path) -> None:
     assert len(found) > 1, found
 
 
+def test_a_range_with_the_keys_of_a_profile_is_compared(tmp_path: Path) -> None:
+    body = dict(reports()[0])
+    body["symbols"] = [{**each, "range": {"opt": 128, **each["range"]}} for each in body["symbols"]]
+    place = tmp_path / "saved.json"
+    place.write_text(json.dumps(body), encoding="utf-8")
+    found = good().compare(read_report(place)).body["comparison"]
+    assert body["symbols"]
+    assert found["symbols"] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_many_damaged_files_are_read_or_refused(target: str, tmp_path: Path) -> None:

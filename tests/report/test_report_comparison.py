@@ -172,6 +172,32 @@ def test_two_saved_reports_are_compared_without_a_model(three: Report, tmp_path:
     assert again.rendering.text("html") == saved.rendering.text("html")
 
 
+def of_a_later_version(value: Any) -> Any:
+    """The part of a report with a key more in each object, as a later version may write it."""
+    if isinstance(value, list):
+        return [of_a_later_version(each) for each in value]
+    if isinstance(value, dict):
+        return {**{key: of_a_later_version(each) for key, each in value.items()}, "step": 7}
+    return value
+
+
+@pytest.mark.parametrize("later", [(True, False), (False, True), (True, True)], ids=["before", "after", "both"])
+@pytest.mark.parametrize("most", [13, 29], ids=["same", "changed"])
+def test_keys_of_a_later_version_are_no_change(
+    later: tuple[bool, bool], most: int, three: Report, tmp_path: Path
+) -> None:
+    places = [tmp_path / "old.json", tmp_path / "new.json"]
+    plain = [json.loads(report.to_json()) for report in (three, report_of(3, most=most))]
+    for place, body, more in zip(places, plain, later, strict=True):
+        whole = {**of_a_later_version(body), "page": body["page"]} if more else body
+        place.write_text(json.dumps(whole), encoding="utf-8")
+    saved = read_report(places[1]).compare(places[0])
+    found = saved.body["comparison"]
+    assert found == compared(*plain, str(places[0]))
+    assert len(found["symbols"]) == (most != 13)
+    assert (saved.rendering.view["comparison"]["symbols"] is not None) == (most != 13)
+
+
 def test_without_a_comparison_there_is_no_section(three: Report) -> None:
     assert '<section id="comparison"' not in three.to_html()
     assert json.loads(three.to_json())["comparison"] is None

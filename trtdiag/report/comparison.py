@@ -13,6 +13,7 @@ _FEW_OPS, _SOME_OPS = 0.25, 0.5
 """Own choice: shares of equal ops under which two reports are of different programs: whatever their inputs and names,
 or without a common input or of another name.  Two convolutional nets with an input ``image`` have a third in common."""
 _NUMBER = re.compile(r"(?:_\d+)+$")
+_ENDS, _SIZES = ("min", "max"), ("min", "opt", "max")
 OURS = "trtdiag"
 """The compiled program among the ways to run a program."""
 
@@ -111,12 +112,20 @@ def _latencies(engines: Iterable[Body]) -> Iterator[tuple[str, float]]:
 def _symbols(before: Body, after: Body) -> Iterator[dict[str, Any]]:
     """Those whose range or profile changed, by the user's name; ``None`` on the side without such a symbol."""
     old, now = (
-        {each["name"]: {"range": each["range"], "profile": each["profile"]} for each in body["symbols"] or ()}
+        {
+            each["name"]: {"range": _only(each["range"], _ENDS), "profile": _only(each["profile"], _SIZES)}
+            for each in body["symbols"] or ()
+        }
         for body in (before, after)
     )
     for name in dict.fromkeys((*now, *old)):
         if old.get(name) != now.get(name):
             yield {"name": name, "before": old.get(name), "after": now.get(name)}
+
+
+def _only(part: Body | None, keys: tuple[str, ...]) -> dict[str, Any] | None:
+    """The part with these keys: a report of a later version may have more, which are none of the comparison's."""
+    return None if part is None else {key: part[key] for key in keys}
 
 
 def _calls(before: Body, after: Body) -> Iterator[dict[str, Any]]:
