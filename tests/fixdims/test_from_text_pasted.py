@@ -86,6 +86,26 @@ def test_a_sample_of_wrapped_texts() -> None:
     assert share_same(counts, "soft") >= LEAST_SAME
 
 
+@pytest.mark.parametrize("name", ["g020", "g060", "g109"])
+def test_a_prefix_cut_behind_its_level_is_none_of_the_condition(name: str) -> None:
+    prefix = PREFIXES["logging"](0)
+    level_end = len(prefix) - len(" - ")
+    wrong, counts = compared([name], [level_end])
+    assert wrong == []
+    assert counts["hard", "logging", True] == 1
+
+
+@pytest.mark.parametrize("name", ["g020", "g109", "g116"])
+@pytest.mark.parametrize("width", [44, 80])
+def test_a_log_that_ends_within_a_prefix_adds_nothing_to_the_condition(name: str, width: int) -> None:
+    text = pasted(TEXTS[name], "hard", width, "logging", every=False)
+    (wanted,) = {guard.condition for guard in read_export_error(TEXTS[name]).guards}
+    record = text.rindex("2024-", 0, text.index("Suggested fixes:"))
+    for end in range(record, record + len(PREFIXES["logging"](0)) + 1):
+        read = read_export_error(text[:end])
+        assert {guard.condition for guard in read.guards} == {wanted} or read.cuts, text[record:end]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_every_text_at_every_width(part: int) -> None:

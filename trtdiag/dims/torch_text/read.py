@@ -185,15 +185,17 @@ class _Reader:
         """The statement with the lines that may go on with it: up to an empty line, or one that begins another."""
         pieces, length, end = list(statement.pieces), len(statement.text), statement.end
         while end < len(self.lines) and end < statement.start + MOST_LINES and length < MOST_STATEMENT_CHARACTERS:
-            line = self.lines[end]
-            if not line.strip() or starts(line) or any(phrase in line for phrase in TELLING):
+            if self.begins(end) or any(phrase in self.lines[end] for phrase in TELLING):
                 break
-            pieces += self.pieces(end, 0, len(line))
-            length += len(line)
+            pieces += self.pieces(end, 0, len(self.lines[end]))
+            length += len(self.lines[end])
             end += 1
-        behind = self.lines[end] if end < len(self.lines) else ""
-        following = behind if behind.strip() and not starts(behind) else None
+        following = self.lines[end] if end < len(self.lines) and not self.begins(end) else None
         return replace(statement, pieces=tuple(pieces), end=end, following=following)
+
+    def begins(self, index: int) -> bool:
+        """Whether the line is empty or begins something else, so that it continues nothing."""
+        return not self.lines[index].strip() or starts(self.lines[index]) or index in self.pasted.records
 
     def state(self, statement: _Statement) -> int:
         """Read the statement; the number of the line behind it."""

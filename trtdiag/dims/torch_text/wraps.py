@@ -22,6 +22,7 @@ _LEAST_WIDTH = 16  # of a wrapped line without its prefix
 _PADDING = 2  # so many spaces at a cut may be lost by copying
 _SURE = 2  # so many lines that are broken at one width are no accident
 _MOST_PIECES = 400
+_MOST_PREFIX = 100  # so many characters of a broken prefix are looked at
 _NEAR = 8  # breaks with the same characters around them, as of a prefix that is broken in each line, count once
 
 _BY_FIRST = {first: tuple(s for s in STARTS if s[:3] == first) for first in {start[:3] for start in STARTS}}
@@ -74,12 +75,14 @@ class Pasted:
         numbers: The number of the pasted line that each begins with, from 1.
         joins: Line -> where it was joined.
         open: Lines behind which the width would let the next one be a continuation, though it was not joined.
+        records: Lines that begin a record of a log, for they have a prefix behind a line without one.
     """
 
     lines: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     joins: dict[int, list[Join]] = field(default_factory=dict)
     open: set[int] = field(default_factory=set)
+    records: set[int] = field(default_factory=set)
 
 
 def starts(text: str) -> bool:
@@ -173,6 +176,8 @@ def unwrapped(physical: Sequence[Physical]) -> Pasted:
             found.joins[len(found.lines)] = joins
         if index < last and _may_go_on(index, around):
             found.open.add(len(found.lines))
+        if start and physical[start].prefix and physical[start - 1].text and not physical[start - 1].prefix:
+            found.records.add(len(found.lines))
         text = text.rstrip()
         found.lines.append(text)
         found.numbers.append(start + 1)
@@ -224,6 +229,14 @@ def _may_go_on(index: int, around: _Around) -> bool:
     )
 
 
+def _prefix_goes_on(line: Physical, behind: Physical) -> bool:
+    """Whether the line is the first part of a prefix, as ``- app.export - ERROR``, that ends on the line behind it."""
+    text = line.text.rstrip()
+    if not text or not line.prefix or behind.prefix or len(text) > _MOST_PREFIX:
+        return False
+    return prefix_end(f"{text} {behind.text.lstrip()[:_MOST_PREFIX]}") > len(text)
+
+
 def _glue(index: int, around: _Around, *, suggesting: bool) -> tuple[str, bool] | None:
     """What stood between a line and the next if that goes on with it, and whether it is sure."""
     line, behind = around.physical[index], around.physical[index + 1]
@@ -244,7 +257,8 @@ def _glue(index: int, around: _Around, *, suggesting: bool) -> tuple[str, bool] 
     length = _length(line, bodies)
     if not width.wrapped or width.widest < _LEAST_WIDTH or length + 1 + _first(follows) <= width.widest:
         return None
-    if starts(follows) or (suggesting and _SUGGESTION.match(follows)):
+    new = starts(follows) or (suggesting and _SUGGESTION.match(follows) is not None)
+    if new and not _prefix_goes_on(line, behind):
         return None
     if width.cut:
         missing = width.widest - length
