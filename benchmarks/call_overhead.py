@@ -3,14 +3,20 @@
 Run: ``python benchmarks/call_overhead.py``.  One process, one thread; each number is the best of many short rounds,
 all in turn, so that what else the machine does falls on all of them alike.  ``TensorRT's runner`` is the compiled
 program around an engine of TensorRT that does nothing, on the CPU: all that Python does for a call.
+
+With ``--cold`` the CPU's caches are emptied before each call, as the launches of an engine's kernels do, and the
+numbers are medians.  ``engine in a module`` is what users write by hand around an engine: it checks its argument,
+tells TensorRT sizes and addresses, and makes the output.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from statistics import median
 from types import SimpleNamespace
 
 import torch
@@ -26,6 +32,9 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import CACHE
 
 CALLS, ROUNDS = 50, 60
+COLD_ROUNDS = 25
+CACHE_BYTES = 128 << 20
+"""More than a CPU's last cache."""
 
 
 class NoContext:
@@ -109,6 +118,32 @@ def on_nothing(compiled: CompiledProgram, x: torch.Tensor) -> CompiledProgram:
     return made
 
 
+class EngineModule(nn.Module):
+    """An engine as a module, as ``benchmarks/gpu/speed_layers.py`` has one."""
+
+    def __init__(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        super().__init__()
+        self.context, self.gpu = NoContext(tuple(y.shape)), NoGpu()
+        self.entering, self.leaving = [("x", x.dtype)], [("y", y.dtype)]
+
+    def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        context = self.context
+        for (name, dtype), tensor in zip(self.entering, args, strict=True):
+            if tensor.is_cuda:
+                raise ValueError(f"{name} is on a GPU")
+            own = tensor.to(dtype).contiguous()
+            context.set_tensor_address(name, own.data_ptr())
+            context.set_input_shape(name, tuple(own.shape))
+        outputs = []
+        for name, dtype in self.leaving:
+            made = torch.empty(tuple(context.get_tensor_shape(name)), dtype=dtype, device=args[0].device)
+            context.set_tensor_address(name, made.data_ptr())
+            outputs.append(made)
+        if not context.execute_async_v3(self.gpu.stream(args[0].device)):
+            raise RuntimeError("the engine does not run")
+        return tuple(outputs)
+
+
 @contextmanager
 def patched_cache(get: Callable[..., object]) -> Iterator[None]:
     """Let all who ask for an engine get another."""
@@ -131,8 +166,24 @@ def best(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     return found
 
 
+def cold(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Microseconds of one call of each, its caches emptied before."""
+    source, target = bytes(CACHE_BYTES), bytearray(CACHE_BYTES)
+    found: dict[str, list[int]] = {name: [] for name in calls}
+    for call in [*calls.values()] * 3:
+        call()
+    for _ in range(COLD_ROUNDS):
+        for name, call in calls.items():
+            target[:] = source
+            started = time.perf_counter_ns()
+            call()
+            found[name].append(time.perf_counter_ns() - started)
+    return {name: median(took) / 1000 for name, took in found.items()}
+
+
 def main() -> None:
     """Print the table."""
+    measure = cold if "--cold" in sys.argv[1:] else best
     torch.set_num_threads(1)
     for module in (prepared_run, cuda_graphs):
         vars(module).update(ALIGNMENT=1)  # PyTorch aligns less on the CPU than on a GPU
@@ -147,12 +198,14 @@ def main() -> None:
             "exported module": exported.module(),
             "compiled module": compiled.module(),
             "CompiledProgram": compiled,
+            "engine in a module": EngineModule(x, model(x)),
+            "run_into": partial(on_nothing(compiled, x).run_into, model(x).detach()),
             "TensorRT's runner": on_nothing(compiled, x),
             "and CUDA graphs": on_nothing(compiled, x).cuda_graphs(4),
         }
         calls: dict[str, Callable[[], object]] = {name: partial(program, x) for name, program in programs.items()}
         with torch.no_grad():
-            found = best(calls)
+            found = measure(calls)
         for name, us in found.items():
             print(
                 f"{rows:>5} {name:<18} {us:>8.1f} {us / found['eager']:>8.1f}x {us / found['exported module']:>11.2f}x"

@@ -165,6 +165,55 @@ def test_threads_prepare_their_own(preparing: _Runners) -> None:
     assert preparing.one.whole == whole + 1
 
 
+def test_threads_that_take_turns_have_calls_of_their_own(preparing: _Runners) -> None:
+    program, order = _sums(), threading.Barrier(2, timeout=60)
+    x = torch.randn(3, 5)
+    program(x, x)
+    runs: dict[object, set[int]] = {}
+    runner = preparing.one
+    called = Preparing.Run.__call__
+
+    def noted(self: Preparing.Run, *args: Any) -> Any:
+        runs.setdefault(threading.get_ident(), set()).add(id(self))
+        return called(self, *args)
+
+    def call() -> None:
+        for _ in range(4):
+            order.wait()
+            _agrees(program(x, x), x, x)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Preparing.Run, "__call__", noted)
+        threads = [threading.Thread(target=call) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    first, second = runs.values()
+    assert runner.again
+    assert not first & second
+
+
+def test_after_a_prepared_call_others_are_still_told_apart(preparing: _Runners) -> None:
+    class Own(Tensor):
+        pass
+
+    program = _sums()
+    x = torch.randn(7, 5)
+    for _ in range(3):
+        program(x, x)
+    before = preparing.one.again
+    for other in (x.as_subclass(Own), x.t().contiguous().t(), x[:6]):  # type: ignore[no-untyped-call]  # as torch is
+        _agrees(program(other, other), other, other)
+        assert preparing.one.again == before
+    with pytest.raises(UserError):
+        program(x)
+    with pytest.raises(UserError):
+        program(x, torch.empty(7, 5, device="meta"))
+    _agrees(program(x, x), x, x)
+    assert preparing.one.again == before + 1
+
+
 @pytest.mark.parametrize("prepares", [True, False])
 def test_results_in_the_callers_memory(prepares: bool, request: pytest.FixtureRequest) -> None:
     if prepares:

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any
 
 import torch
+from torch.compiler import is_compiling
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
@@ -109,9 +110,10 @@ class CompiledProgram:
         """
         if kwargs:
             args, kwargs = self._by_place(args, kwargs)
-        elif not torch.compiler.is_compiling() and self._prepared is not None:  # a trace must not see the latter
+        elif not is_compiling() and (prepared := self._prepared) is not None:  # a trace must not see the latter
             # An engine has neither gradients nor autocast, and all else was checked for the same sizes.
-            result = self._prepared(args)
+            result = prepared.last(args)
+            result = prepared(args) if result is None else result
             if result is not None:
                 return result
         if torch.compiler.is_exporting():  # nothing runs, and the sizes may be symbols of the trace
@@ -144,7 +146,7 @@ class CompiledProgram:
             ShapeOutOfRangeError: As a call.
         """
         places = flat_outputs(self._out_spec, outputs)
-        prepared = None if kwargs or torch.compiler.is_compiling() else self._prepared
+        prepared = None if kwargs or is_compiling() else self._prepared
         if prepared is None or not prepared.into(args, places):
             fill(places, self(*args, **kwargs))
         return outputs
@@ -153,8 +155,7 @@ class CompiledProgram:
         refuse_changed(self._files)
         leaves = self._inputs.leaves(args, kwargs)
         seen = described(leaves)
-        # Sizes, dtypes and numbers decide all that is checked, unless the data decide sizes: what went well once needs
-        # no second look.
+        # Sizes, dtypes and numbers decide all that is checked, unless the data decide sizes: once is enough.
         if seen in self._known and self._flat is not None:
             if self._whole is not None:
                 outputs = self._whole(leaves, seen)

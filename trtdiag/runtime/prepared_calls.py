@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from threading import local
+from threading import get_ident, local
 from typing import Any
+
+import torch
 
 from trtdiag.engine.backend import Prepared, Signature, signature_of
 from trtdiag.runtime.flat_program import FlatProgram
@@ -25,11 +27,13 @@ class _Call:
     Attributes:
         run: The engine.
         call: The whole call.
+        checked: The same for any inputs and in any thread; ``None`` where it is not for them.
         into: Whether the engine can write into memory, by what that is like and where all of a call is.
     """
 
     run: Prepared
     call: Callable[..., Any]
+    checked: Callable[[tuple[Any, ...]], Any]
     into: dict[Hashable, bool] = field(default_factory=dict)
 
 
@@ -46,10 +50,15 @@ class PreparedCalls:
     Args:
         program: The program.
         single: Its engine.
+
+    Attributes:
+        last: A call like the last one of any thread, from the program's inputs to what this gives for them; ``None``
+            where it is another thread's, or for other inputs: then this must be asked.
     """
 
     def __init__(self, program: FlatProgram, single: SingleEngine) -> None:
         self._program, self._single, self._known = program, single, _Known()
+        self.last: Callable[[tuple[Any, ...]], Any] = _nothing
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """The result of a call like one before; ``None`` where there was none, or something else has changed since.
@@ -58,7 +67,10 @@ class PreparedCalls:
             args: The program's inputs, all by place and none nested.
         """
         found = self._known.calls.get(signature_of(args))  # type: ignore[arg-type]  # nothing has the signature None
-        return None if found is None else found.call(args)
+        if found is None:
+            return None
+        self.last = found.checked
+        return found.call(args)
 
     def into(self, args: tuple[Any, ...], outputs: Sequence[Any]) -> bool:
         """Whether a call like one before has written its results into memory that is given for them.
@@ -91,4 +103,45 @@ class PreparedCalls:
             return
         if len(known) >= MOST_PREPARED:
             known.clear()
-        known[signature] = _Call(run, self._single.call_of(run, self._program.is_leaf, self._program.nested))
+        call = self._single.call_of(run, self._program.is_leaf, self._program.nested)
+        self.last = _checked(call, args)
+        known[signature] = _Call(run, call, self.last)
+
+
+def _nothing(args: tuple[Any, ...]) -> None:
+    """No call is known."""
+    del args
+
+
+def _checked(call: Callable[..., Any], like: Sequence[torch.Tensor]) -> Callable[[tuple[Any, ...]], Any]:
+    """A call that is made for inputs like these, in this thread; ``None`` for others.
+
+    It asks what ``signature_of`` does, and asks each tensor as little as can be: with cold caches each kind of question
+    costs microseconds, while tuples and their hashes come on top.
+
+    Args:
+        call: From inputs to a result.
+        like: Inputs that have a signature.
+    """
+    thread, count = get_ident(), len(like)
+    kinds = [(index, type(x), x.shape, x.stride(), x.dtype, x.device) for index, x in enumerate(like)]
+
+    def checked(args: tuple[Any, ...]) -> Any:
+        if get_ident() != thread or len(args) != count:
+            return None
+        try:
+            for index, kind, shape, stride, dtype, device in kinds:
+                tensor = args[index]
+                if (
+                    type(tensor) is not kind
+                    or tensor.dtype is not dtype
+                    or tensor.shape != shape
+                    or tensor.device != device
+                    or tensor.stride() != stride
+                ):
+                    return None
+        except RuntimeError:  # sparse and nested tensors have no strides
+            return None
+        return call(args)
+
+    return checked

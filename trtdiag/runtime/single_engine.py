@@ -95,6 +95,7 @@ class SingleEngine:
             nested: Nests flat results as the program does.
         """
         entered, results = self._entered, self._results
+        run = getattr(run, "call", run)  # the same without a method around it
         if self._casts or not leaf:
 
             def call(args: Sequence[Any]) -> Any:

@@ -15,6 +15,7 @@ from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt import cuda_graphs, prepared_run
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.cuda_graphs import MOST_DIRECT
+from trtdiag.engine.tensorrt.gpu import new_memory
 from trtdiag.engine.tensorrt.prepared_run import PreparedRun
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.tensorrt.single_context import SHARING
@@ -142,6 +143,36 @@ def test_a_recording_around_it_gets_the_context() -> None:
     assert run([x]) is None, "the context is the graph's"
     _run(runner, x)
     assert len(engine.contexts) == 2
+
+
+@pytest.mark.parametrize("handle", [0, 9])
+def test_the_default_stream_is_not_asked_whether_it_is_recorded(handle: int) -> None:
+    gpu = HostGpu()
+    runner = RowSums("8.6").runner(gpu)
+    x = _rows(3)
+    gpu.streams = [handle] * 9
+    _run(runner, x)
+    run = _prepared(runner, x)
+    gpu.streams = [handle] * 9
+    gpu.is_recording = True  # which CUDA refuses for the handle 0
+    assert (run([x]) is None) == bool(handle)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (2, 0, 5), (7, 1, 3)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int32, torch.bool, torch.bfloat16])
+@pytest.mark.parametrize("direct", [True, False])
+def test_new_memory_is_as_torch_makes_it(
+    shape: tuple[int, ...], dtype: torch.dtype, direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not direct:  # an older PyTorch
+        monkeypatch.delattr(torch._C._dynamo.guards, "_empty_strided_cpu", raising=False)
+    like = torch.empty(shape, dtype=dtype)
+    new = new_memory(torch.device("cpu"))
+    made = new(shape, like.stride(), dtype)
+    assert (made.shape, made.stride(), made.dtype, made.device) == (like.shape, like.stride(), dtype, like.device)
+    assert not made.is_inference()
+    with torch.inference_mode():
+        assert new(shape, like.stride(), dtype).is_inference()
 
 
 @pytest.mark.parametrize("other", ["transposed", "misaligned", "no rows"])

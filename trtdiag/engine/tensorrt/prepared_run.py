@@ -1,16 +1,24 @@
-"""Runs of an engine whose sizes were seen before: what can be decided once is not decided again."""
+"""Runs of an engine whose sizes were seen before: what can be decided once is not decided again.
+
+An engine's run launches hundreds of kernels, and by the next call the CPU's caches hold nothing of ours: a call costs
+what it touches, each function of PyTorch or Python some microseconds.  So a run is one function with its constants
+bound, without methods and attributes in between (``benchmarks/call_overhead.py --cold``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from trtdiag.engine.tensorrt.context import EngineContext, Turn, run_refused
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
-from trtdiag.engine.tensorrt.gpu import Gpu
+from trtdiag.engine.tensorrt.gpu import Gpu, new_memory
 from trtdiag.engine.tensorrt.scratch import Scratch
+
+Outputs = Sequence[torch.Tensor] | None
+"""Of a run; ``None`` where nothing has run."""
 
 
 class PreparedRun:
@@ -42,21 +50,67 @@ class PreparedRun:
         graphs: EngineGraphs | None = None,
         turn: Turn | None = None,
     ) -> None:
-        self._key, self._stream, self._device = key, stream, ports.device
-        self._context, self._graphs, self._turn = context, graphs, turn
-        self._current, self._recording = gpu.current(ports.device), gpu.recording
-        self._shared = scratch.versions(stream)
-        self._version = self._shared.now
-        self._reads = tuple((index, name) for index, name in enumerate(ports.inputs) if ports.read[index])
+        self._device = ports.device
         self._makes = tuple((shape, port.dtype) for shape, port in zip(shapes, ports.manifest.outputs, strict=True))
-        self._names = ports.outputs
         several = ports.device.type == "cuda" and torch.cuda.device_count() > 1
-        self._gpu_index = ports.device.index if several else None
+        current, recording = gpu.current(ports.device), gpu.recording
+        gpu_index = ports.device.index if several else None
+        new = new_memory(ports.device)
+        makes = tuple((tuple(shape), _row_major(shape), dtype) for shape, dtype in self._makes)
+        shared = scratch.versions(stream)
+        version = shared.now
+        reads = tuple((index, name) for index, name in enumerate(ports.inputs) if ports.read[index])
+        writes = tuple(enumerate(ports.outputs))
+        if context is not None:
+            known, tell, enqueue = (
+                context.addresses,
+                context.context.set_tensor_address,
+                context.context.execute_async_v3,
+            )
 
-    def __call__(
-        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None
-    ) -> Sequence[torch.Tensor] | None:
+        def run(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None) -> Outputs:
+            # The default stream, of the handle 0, cannot be recorded.
+            if current() != stream or (stream and recording()):
+                return None
+            if gpu_index is not None and torch.cuda.current_device() != gpu_index:
+                return None
+            if graphs is None and (
+                context is None  # the others: it was told other sizes since, or is another's, or has old memory
+                or context.given_away
+                or (context.key is not key and context.key != key)
+                or shared.now != version
+            ):
+                return None
+            if outputs is None:
+                outputs = []
+                for shape, strides, dtype in makes:
+                    outputs.append(new(shape, strides, dtype))
+            if graphs is not None:
+                return graphs.run(inputs, key, stream, outputs)
+            for index, name in reads:
+                address = inputs[index].data_ptr()
+                if known.get(name) != address:
+                    if address % ALIGNMENT or not address:
+                        return None
+                    tell(name, address)
+                    known[name] = address
+            for index, name in writes:
+                address = outputs[index].data_ptr()
+                if known.get(name) != address:
+                    if address % ALIGNMENT or not address:
+                        return None
+                    tell(name, address)
+                    known[name] = address
+            if not enqueue(stream):
+                raise run_refused()
+            return outputs
+
+        self.call: Callable[..., Outputs] = run if turn is None else _in_turn(run, turn, stream, context, key)
+
+    def __call__(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None) -> Outputs:
         """The outputs; ``None`` where something is not as it was: then nothing has run, and the runner must look at it.
+
+        ``call`` is the same without a method around it.
 
         Args:
             inputs: Like those that it was prepared with.
@@ -65,50 +119,7 @@ class PreparedRun:
         Raises:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
         """
-        if self._current() != self._stream or self._recording():
-            return None
-        if self._gpu_index is not None and torch.cuda.current_device() != self._gpu_index:
-            return None
-        turn = self._turn
-        if turn is None:
-            return self._run(inputs, outputs)
-        latest = turn.latest
-        with latest.lock:
-            if latest.stream != self._stream or self._stale():
-                return None
-            turn.in_a_row += 1
-            return self._run(inputs, outputs)
-
-    # Of a call that waits for its result, each function called here is time in which the GPU has nothing to do.
-    def _run(
-        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None
-    ) -> Sequence[torch.Tensor] | None:
-        device = self._device
-        if outputs is None:
-            outputs = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in self._makes]
-        if self._graphs is not None:
-            return self._graphs.run(inputs, self._key, self._stream, outputs)
-        context = self._context
-        if context is None or self._stale() or self._shared.now != self._version:
-            return None
-        known, tell = context.addresses, context.context.set_tensor_address
-        for index, name in self._reads:
-            address = inputs[index].data_ptr()
-            if known.get(name) != address:
-                if address % ALIGNMENT or not address:
-                    return None
-                tell(name, address)
-                known[name] = address
-        for name, output in zip(self._names, outputs, strict=True):
-            address = output.data_ptr()
-            if known.get(name) != address:
-                if address % ALIGNMENT or not address:
-                    return None
-                tell(name, address)
-                known[name] = address
-        if not context.context.execute_async_v3(self._stream):
-            raise run_refused()
-        return outputs
+        return self.call(inputs, outputs)
 
     def takes(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether it can write into these tensors."""
@@ -119,12 +130,26 @@ class PreparedRun:
             for tensor, (shape, dtype) in zip(outputs, self._makes, strict=True)
         )
 
-    def _stale(self) -> bool:
-        """Whether the context was told other sizes since, or is another's."""
-        context = self._context
-        if context is None or context.given_away:
-            return True
-        return context.key is not self._key and context.key != self._key
+
+def _in_turn(
+    run: Callable[..., Outputs], turn: Turn, stream: int, context: EngineContext | None, key: Key
+) -> Callable[..., Outputs]:
+    """A run in the one context of an engine."""
+
+    def wait(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None) -> Outputs:
+        latest = turn.latest
+        with latest.lock:
+            if latest.stream != stream or context is None or context.given_away or context.key != key:
+                return None
+            made = run(inputs, outputs)
+            turn.in_a_row += made is not None
+            return made
+
+    return wait
+
+
+def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    return torch.empty(shape, device="meta").stride()
 
 
 def can_prepare(ports: Ports) -> bool:
