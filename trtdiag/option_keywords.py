@@ -80,6 +80,7 @@ class CompileKeywords(PlanKeywords, EngineKeywords, total=False):
     refittable: bool
     engine_weights: Literal["inside", "once", "none"]
     profile_layers: bool
+    optimize: Literal["none", "latency"]
 
 
 _KEYWORDS: Mapping[type[AnalyzeOptions | CompileOptions], Any] = {

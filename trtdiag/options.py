@@ -29,6 +29,11 @@ Progress = Callable[[str], None]
 """Called with the name of each stage as it begins, and with longer steps inside of one."""
 KERNEL_SPECIALIZATION = ("lazy", "eager", "none")
 """When TensorRT-RTX compiles kernels for the sizes that come."""
+AUTO = "auto"
+"""As a backend: the usual one, and what is faster of it and AOTInductor for each segment."""
+LATENCY = "latency"
+OPTIMIZE = ("none", LATENCY)
+"""What to choose the way of each segment for."""
 BUILD_LIMIT_S = 1800.0
 """Own choice: a network of 2,000 layers is built in a minute and a half, and the search for an op in some minutes."""
 ENGINE_WEIGHTS = ("inside", "once", "none")
@@ -175,6 +180,8 @@ class CompileOptions:
         engine_weights: Where a saved program has the weights of its engines: ``inside`` of them; ``once``: the model's
             parameters beside engines without weights, which take them when the file is loaded; ``none``: nowhere, they
             are given to ``load``.  The last two make engines refittable.
+        optimize: ``latency``: measure for each segment whether its engine or AOTInductor's code is faster at the sizes
+            to tune for, and take what is fastest as a whole program; ``none``: engines alone.
         profile_layers: Run each engine some times at the sizes to tune for, so that the report has the time of each of
             its layers.
     """
@@ -210,6 +217,7 @@ class CompileOptions:
     refittable: bool = False
     engine_weights: str = "inside"
     profile_layers: bool = False
+    optimize: str = "none"
 
     def __post_init__(self) -> None:
         """Check every field; see ``AnalyzeOptions``.
@@ -233,6 +241,7 @@ class CompileOptions:
             engine_cache=optional(place),
             engine_cache_mib=whole(1),
             build_jobs=optional(whole(1)),
+            optimize=one_of(*OPTIMIZE),
         )
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from trtdiag.analysis.optimization import Optimization
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.manifest import Manifest
 from trtdiag.runtime.engine_layers import ToldLayers
@@ -43,11 +44,13 @@ class CompilationFacts:
         engines: In the order of execution; after them those that the program had before it was compiled.
         verification: The comparison with the original; ``None`` where it was not asked for.
         notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
+        optimization: What was measured to choose how each segment runs, where that was asked for.
     """
 
     engines: tuple[EngineFacts, ...]
     verification: Verification | None
     notes: tuple[str, ...] = ()
+    optimization: Optimization | None = None
 
 
 def engine_facts(

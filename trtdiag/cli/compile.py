@@ -36,14 +36,15 @@ from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
-from trtdiag.options import ENGINE_WEIGHTS, KERNEL_SPECIALIZATION, CompileOptions
+from trtdiag.options import AUTO, ENGINE_WEIGHTS, KERNEL_SPECIALIZATION, OPTIMIZE, CompileOptions
 
 if TYPE_CHECKING:
     from trtdiag.report.report import Report
     from trtdiag.report.saved import SavedReport
 
 _OPTIONS: Options = {
-    "backend": one_of(BACKENDS, "[default: tensorrt where installed]"),
+    "backend": one_of((*BACKENDS, AUTO), "auto: with --optimize latency  [default: tensorrt where installed]"),
+    "optimize": one_of(OPTIMIZE, "latency: time each part as an engine and compiled by AOTInductor, take the faster"),
     "target": {"metavar": "VERSION", "help": "TensorRT version to compile for, such as 10.16 or rtx-1.7."},
     **BUILD_OPTIONS,
     "refittable": flag("Let engines take other weights later, without a build (trtdiag refit)."),
@@ -67,7 +68,18 @@ _OPTIONS: Options = {
 GROUPS = (
     (
         "What is compiled, and for what",
-        ("backend", "target", "inputs", "unpickle", "imports", "factory_limit", "force", "no_verify", "verify_limit_s"),
+        (
+            "backend",
+            "optimize",
+            "target",
+            "inputs",
+            "unpickle",
+            "imports",
+            "factory_limit",
+            "force",
+            "no_verify",
+            "verify_limit_s",
+        ),
     ),
     (
         "What goes into engines",

@@ -28,7 +28,10 @@ _HOMES = {
     "reference": "trtdiag.engine.reference",
     "tensorrt": "trtdiag.engine.tensorrt.backend",
     "tensorrt-rtx": "trtdiag.engine.tensorrt.rtx",
+    "inductor": "trtdiag.engine.inductor.backend",
 }
+BUILDERS = ("tensorrt", "tensorrt-rtx", "reference")
+"""The backends that programs are compiled for; what the others run is in the place of one of their engines."""
 
 INSTALL = "pip install tensorrt (tensorrt-cu12 or tensorrt-cu13 for a driver of CUDA 12 or 13)"
 """How to get TensorRT.  Source: NVIDIA TensorRT Installation Guide, "Python Package Index Installation"."""
@@ -213,7 +216,7 @@ def get_backend(name: str | None) -> Backend:
     if name not in _HOMES:
         raise UserError(
             f"there is no backend {name!r}",
-            because=f"the backends are {', '.join(sorted(_HOMES))}",
+            because=f"the backends are {', '.join(sorted(BUILDERS))}",
             fix="choose one of them",
             reference="unknown-backend",
         )
@@ -237,6 +240,21 @@ def _no_refit(name: str) -> PlatformError:
         fix="compile the program with the new weights",
         reference="refit-missing",
     )
+
+
+def refuse_as_builder(backend: Backend) -> None:
+    """Pass backends that programs are compiled for.
+
+    Raises:
+        UserError: ``unknown-backend``: it only runs what is in the place of another one's engines.
+    """
+    if backend.name not in BUILDERS:
+        raise UserError(
+            f"programs are not compiled for the backend {backend.name!r}",
+            because="it runs the segments that optimize='latency' gives to it",
+            fix=f"choose {', '.join(BUILDERS)}, or 'auto'",
+            reference="unknown-backend",
+        )
 
 
 def _missing(name: str) -> str:

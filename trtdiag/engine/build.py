@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trtdiag import __version__
 from trtdiag.engine.backend import Backend, BuiltBy, Profile
@@ -62,7 +62,7 @@ def build_engine(
         UserError: ``engine-cache-folder``; an option that the backend does not have.
         InternalError: ``engine-profile`` where the profile does not fit the network.
     """
-    inputs = tuple(_input(port.name, network, index, profile) for index, port in enumerate(network.inputs))
+    _inputs(network, profile)  # a profile that does not fit is a fault of before the build
     network_hash = canonical_hash(network)
     saved, key, found = None, "", None
     if options.engine_cache is not None:
@@ -79,6 +79,34 @@ def build_engine(
         notes = tuple(watch.notes)
         if saved is not None:
             saved.keep(key, blob, notes)
+    made = described(blob, backend, backend.device, network, profile, options, target)
+    return replace(made, saved=None if saved is None else found is not None, notes=notes)
+
+
+def described(
+    blob: Blob,
+    backend: Backend,
+    device: str,
+    network: Network,
+    profile: Profile,
+    options: CompileOptions,
+    target: Target,
+) -> Engine:
+    """The engine of these bytes.
+
+    Args:
+        blob: What was built.
+        backend: Runs it.
+        device: The type of device that it runs on.
+        network: What it computes.
+        profile: The sizes that it was built for.
+        options: What the user asked for.
+        target: The TensorRT version that the network was written for.
+
+    Raises:
+        InternalError: ``engine-profile`` where the profile does not fit the network.
+    """
+    inputs = _inputs(network, profile)
     by, digest = backend.built_by(), sha256_of(blob)
     note_built(digest)
     read = [expr for port in inputs for expr in (port.dims if port.value is None else (port.value,))]
@@ -91,8 +119,8 @@ def build_engine(
             trtdiag=__version__,
             backend=backend.name,
             target=target.version,
-            device=backend.device,
-            network_hash=network_hash,
+            device=device,
+            network_hash=canonical_hash(network),
             engine_sha256=digest,
             inputs=inputs,
             outputs=outputs,
@@ -105,8 +133,6 @@ def build_engine(
             compatibility=_compatibility(by, options),
             profiles=_profiles(network, profile),
         ),
-        saved=None if saved is None else found is not None,
-        notes=notes,
     )
 
 
@@ -123,6 +149,10 @@ def _profiles(network: Network, profile: Profile) -> tuple[EngineProfile, ...]:
     if len(parts) == 1:
         return ()
     return tuple(EngineProfile(name, tuple(own[port.name] for port in network.inputs)) for name, own in parts)
+
+
+def _inputs(network: Network, profile: Profile) -> tuple[EngineInput, ...]:
+    return tuple(_input(port.name, network, index, profile) for index, port in enumerate(network.inputs))
 
 
 def _input(name: str, network: Network, index: int, profile: Profile) -> EngineInput:

@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trtdiag.convert.facts import ConvertedSegment
-from trtdiag.engine.backend import Backend, Profile, get_backend
-from trtdiag.engine.build import Engine, build_engine
+from trtdiag.engine.backend import Backend, Profile, Runner, get_backend
+from trtdiag.engine.build import Engine, build_engine, described
+from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import network_profile, several
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network, to_bytes
+from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.assemble import assemble, engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.earlier_engines import all_networks
+from trtdiag.runtime.segment_program import segment_program
 from trtdiag.shapes.size_profiles import SizeProfile
+from trtdiag.wording import amount
+
+INDUCTOR = "inductor"
+"""The backend of segments that AOTInductor compiled."""
 
 
 class Builder:
@@ -31,7 +38,7 @@ class Builder:
     """
 
     def __init__(self, backend: Backend, progress: Progress, parts: Sequence[SizeProfile] = ()) -> None:
-        self._backend, self._progress, self._parts = backend, progress, parts
+        self._backend, self.progress, self._parts = backend, progress, parts
         self._last: tuple[tuple[ConvertedSegment, Engine], ...] = ()
 
     def all(self, state: State) -> tuple[Engine, ...]:
@@ -40,11 +47,13 @@ class Builder:
         Raises:
             EngineBuildError: The backend refuses one.
         """
+        if INDUCTOR in state.kinds:
+            return self._of_kinds(state)
         known = {id(one): engine for one, engine in self._last}
         missing = [one for one in state.converted if id(one) not in known]
         wanted = [(one.network, self._profile(state, one.network)) for one in missing]
         try:
-            built = build_engines(self._backend, wanted, state.plan.options, state.plan.target, self._progress)
+            built = build_engines(self._backend, wanted, state.plan.options, state.plan.target, self.progress)
         except EngineBuildError as error:
             error.engine = next(i for i, one in enumerate(state.converted) if one is missing[error.engine])
             raise
@@ -53,13 +62,55 @@ class Builder:
         self._last = tuple(zip(state.converted, engines, strict=True))
         return engines
 
+    def _of_kinds(self, state: State) -> tuple[Engine, ...]:
+        """Engines of several backends."""
+        plain = [one for one, kind in zip(state.converted, state.kinds, strict=True) if kind != INDUCTOR]
+        built = iter(self.all(replace(state, converted=tuple(plain), kinds=())) if plain else ())
+        pairs = zip(state.converted, state.kinds, strict=True)
+        return tuple(self._inductor(state, one) if kind == INDUCTOR else next(built) for one, kind in pairs)
+
+    def _inductor(self, state: State, converted: ConvertedSegment) -> Engine:
+        """The segment, compiled by AOTInductor.
+
+        Raises:
+            EngineBuildError: It cannot be exported by itself, or AOTInductor refuses it.
+        """
+        from trtdiag.engine.inductor.package import compiled_bytes
+
+        plan, device = state.plan, self._backend.device
+        if written_inputs(converted.network):
+            raise EngineBuildError(
+                "a segment that writes into its inputs is not compiled by AOTInductor",
+                because="its engine updates a cache of the program in place",
+                fix="nothing needs to be done: it stays an engine",
+                reference="inductor-refused",
+            )
+        self.progress(f"compile {amount(len(converted.segment.ops), 'op')} with AOTInductor")
+        segment = segment_program(plan.source, converted, plan.sizes.opt, device)
+        profile = self._profile(state, converted.network)
+        blob = compiled_bytes(segment, device)
+        return described(blob, get_backend(INDUCTOR), device, converted.network, profile, plan.options, plan.target)
+
+    def alone(self, state: State, converted: ConvertedSegment, kind: str) -> tuple[Runner, Manifest]:
+        """One segment, built by this backend and loaded, to be timed.
+
+        Raises:
+            EngineBuildError: The backend refuses it.
+        """
+        if kind == INDUCTOR:
+            engine = self._inductor(state, converted)
+        else:
+            profile = self._profile(state, converted.network)
+            engine = build_engine(self._backend, converted.network, profile, state.plan.options, state.plan.target)
+        return get_backend(kind).load(memoryview(engine.blob), engine.manifest), engine.manifest
+
     def part(self, state: State, network: Network) -> None:
         """Build a part of an engine that is refused, for the same sizes: it is looked at once, and not kept.
 
         Raises:
             EngineBuildError: It is refused, too.
         """
-        self._progress(f"TensorRT refuses an engine: building a part of it, {len(network.layers):,} layers")
+        self.progress(f"TensorRT refuses an engine: building a part of it, {len(network.layers):,} layers")
         plan = state.plan
         profile = self._profile(state, network)
         build_engine(self._backend, network, profile, replace(plan.options, engine_cache=None), plan.target)
@@ -94,6 +145,6 @@ def by_reference(state: State) -> CompiledProgram:
     """The program with networks that the reference functions run in the place of engines that cannot run here."""
     backend = get_backend("reference")
     plan = replace(state.plan, options=CompileOptions(backend=backend.name, precision=state.plan.options.precision))
-    state = replace(state, planned=plan)
+    state = replace(state, planned=plan, kinds=())
     state = replace(state, engines=Builder(backend, lambda _step: None).all(state))
     return assembled(state, backend.device, None)

@@ -14,7 +14,7 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.not_checked import after_compiling
 from trtdiag.arguments import checked, function, instance, optional
-from trtdiag.engine.backend import get_backend
+from trtdiag.engine.backend import get_backend, refuse_as_builder
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.capture import Source, unchanged
@@ -23,13 +23,19 @@ from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.lower.recipes import new_tape
 from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
-from trtdiag.options import CompileOptions, Progress, with_changes
+from trtdiag.options import AUTO, LATENCY, CompileOptions, Progress, with_changes
 from trtdiag.pipeline.accuracy_repair import mended
 from trtdiag.pipeline.analyze import diagnosis_options, entry_warnings, examine
 from trtdiag.pipeline.build import Builder, assembled
 from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.compare import compared, engines_of
-from trtdiag.pipeline.compile_errors import refuse_errors, refuse_without_weights, with_proposal, without_graph
+from trtdiag.pipeline.compile_errors import (
+    nothing_to_time,
+    refuse_errors,
+    refuse_without_weights,
+    with_proposal,
+    without_graph,
+)
 from trtdiag.pipeline.plan_engines import Stage, convert_segments, planned
 from trtdiag.pipeline.record_refit import own_parameters, refit_plan
 from trtdiag.pipeline.stages import Clock, turn
@@ -115,12 +121,17 @@ def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: Ver
     if isinstance(source, ModuleInputs):
         options = replace(options, opt=(*source.opt, *options.opt))
     _refuse_cache_over_source(source, options)
+    if options.backend == AUTO:
+        options = replace(options, backend=None, optimize=LATENCY)
     backend = get_backend(options.backend)
+    refuse_as_builder(backend)
     target = backend.target(options.target)
     options = replace(options, gpu=backend.chosen_gpus(target, options.gpu))
     backend.require(target)
     target = target.on(options.gpu)
     cannot_run = backend.cannot_run(options.gpu)
+    if options.optimize == LATENCY and cannot_run:
+        raise nothing_to_time(cannot_run)
 
     state = State(examine(source, diagnosis_options(options, target), clock, options.opt))
     warn_of((*without_effect(options, backend.name), *entry_warnings(state.analysis)))
@@ -156,11 +167,26 @@ def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: Ver
             found = compared(state, options, limits, cannot_run, clock.progress, made_s=made_s)
             return replace(state, verification=found)
 
+    def optimized(state: State) -> State:
+        # Only what chooses among backends needs AOTInductor, which takes a while to import.
+        from trtdiag.pipeline.latency import fastest
+
+        def verified(other: State) -> State:
+            if not options.verify:
+                return other
+            made_s = clock.seconds(*_MADE)
+            return replace(other, verification=compared(other, options, limits, "", clock.progress, made_s=made_s))
+
+        return fastest(state, builder, backend, verified, _file(source))
+
     state = made(state, clock)
     clock.note("build", saved_words([engine.saved for engine in state.engines]))
     if state.verification is not None and not state.verification.passed and not cannot_run:
         with clock("mend"):
             state = mended(state, partial(made, stage=turn))
+    if options.optimize == LATENCY and (state.verification is None or state.verification.passed):
+        with clock("optimize"):
+            state = optimized(state)
     for file in unchanged(state.program):
         file.drop()  # it was read for engines and comparison; what is saved next is another copy
     if moved:
@@ -182,7 +208,9 @@ def _told(state: State, clock: Clock) -> State:
     with clock("profile") if options.profile_layers else nullcontext():
         engines = engines_of(state, timed=options.profile_layers)
     facts = replace(facts, options=options, profiles=plan.sizes.profiles())
-    facts = after_compiling(facts, CompilationFacts(engines, state.verification, state.notes), clock.stages)
+    facts = after_compiling(
+        facts, CompilationFacts(engines, state.verification, state.notes, state.optimization), clock.stages
+    )
     state = replace(state, analysis=facts)
     compiled.report = state.report
     return state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 
 from trtdiag.analysis.finding import Finding, Severity
-from trtdiag.errors import DiagnosisError, InternalError, TrtdiagError, UserError
+from trtdiag.errors import DiagnosisError, InternalError, PlatformError, TrtdiagError, UserError
 from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.module_inputs import ModuleInputs
@@ -115,3 +115,17 @@ def _proposal(fix: Fix) -> str:
     told = "; ".join(one_line(change, _LONGEST_CHARS) for change in (*changes[:_MOST_CHANGES], *more))
     how = "fix = trtdiag.fix_dims(module, inputs=inputs), then trtdiag.compile(fix.program)"
     return f"fix-dims proposes {told}; to take that: {how}"
+
+
+def nothing_to_time(why: str) -> PlatformError:
+    """The error where the fastest way is asked for and nothing runs here.
+
+    Args:
+        why: Why engines cannot run here, in words.
+    """
+    return PlatformError(
+        "optimize='latency' cannot choose the fastest way here",
+        because=f"it times engines, and they do not run: {why}",
+        fix="compile on the machine that is going to run the program, or without optimize",
+        reference="optimize-elsewhere",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from trtdiag.analysis.optimization import Optimization
 from trtdiag.analysis.registry import rules
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming
@@ -31,6 +32,8 @@ class State:
         assembled: The program that calls them.
         verification: The comparison with the original; ``None`` where it was not asked for.
         notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
+        kinds: The backend of each engine where they are several; none: all are of the one that was asked for.
+        optimization: What was measured to choose them.
     """
 
     analysis: Analysis
@@ -40,6 +43,8 @@ class State:
     assembled: CompiledProgram | None = None
     verification: Verification | None = None
     notes: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    optimization: Optimization | None = None
 
     @property
     def program(self) -> Program:

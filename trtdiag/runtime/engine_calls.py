@@ -12,13 +12,13 @@ from torch.fx import Node
 from trtdiag.convert.facts import ConvertedSegment, CountCrossing, Crossing
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
+from trtdiag.engine.size_carriers import carrier_shape
 from trtdiag.errors import InternalError
 from trtdiag.graph.operators import CAST
 from trtdiag.graph.unbacked_symbols import BINDINGS, bindings, borne
 from trtdiag.graph.values import leaves
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.draft import CompiledDraft
-from trtdiag.runtime.sizes_as_shapes import carrier_shape
 from trtdiag.runtime.torch_sizes import Fetch
 
 

@@ -10,8 +10,8 @@ import torch
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.engine.size_carriers import carrier_rank
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, UserError
-from trtdiag.runtime.sizes_as_shapes import carrier_rank
 from trtdiag.runtime.symbol_values import read_numbers, symbol_values
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, Range, evaluate, free_symbols, holds, to_text

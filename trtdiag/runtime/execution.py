@@ -8,12 +8,12 @@ import torch
 
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.engine.size_carriers import read_size
 from trtdiag.graph.unbacked_symbols import expect
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_counts import check_counts
 from trtdiag.runtime.engine_inputs import check_engine_inputs, check_kind, out_of_range
 from trtdiag.runtime.size_calls import call_now, computed
-from trtdiag.runtime.sizes_as_shapes import read_size
 from trtdiag.runtime.symbol_values import Reading, read_numbers, symbol_values
 from trtdiag.symbolic import Num, Range, to_text
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.size_carriers import read_size
 from trtdiag.network.symbol_values import solvable
-from trtdiag.runtime.sizes_as_shapes import read_size
 from trtdiag.symbolic import Expr, Sym
 
 

@@ -15,20 +15,25 @@ from typing import Any
 import torch
 
 from trtdiag.engine.manifest import EngineInput
-from trtdiag.runtime.size_calls import call_now
 
 _SMALLEST_DIM = 2
 _UNBOUNDED = -(2**62)
 """A least number at or below this is no end: adding it would leave int64."""
 
 
-def read_size(port: EngineInput, shape: tuple[Any, ...] | torch.Size) -> Any:
-    """The number that the shape of a carrier says: an int, or a SymInt while tracing."""
+def _now(function: Callable[..., Any], *operands: Any) -> Any:
+    return function(*operands)
+
+
+def read_size(port: EngineInput, shape: tuple[Any, ...] | torch.Size, call: Callable[..., Any] = _now) -> Any:
+    """The number that the shape of a carrier says: an int, or a SymInt or node while tracing."""
     low = _low(port)
-    return shape[0] - shape[1] if low is None else shape[0] + (low - _SMALLEST_DIM)
+    if low is None:
+        return call(operator.sub, shape[0], shape[1])
+    return call(operator.add, shape[0], low - _SMALLEST_DIM)
 
 
-def carrier_shape(port: EngineInput, number: Any, call: Callable[..., Any] = call_now) -> tuple[Any, ...]:
+def carrier_shape(port: EngineInput, number: Any, call: Callable[..., Any] = _now) -> tuple[Any, ...]:
     """The shape that says a number; ``call(function, *operands)`` makes the calls that it takes."""
     low = _low(port)
     if low is not None:

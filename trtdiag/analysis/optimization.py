@@ -1,0 +1,65 @@
+"""What ``--optimize latency`` measured, and what it chose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class BlockTimes:
+    """A block of the program, built in each way.
+
+    Attributes:
+        module: The module that most of its ops belong to, empty for the root's own.
+        first: Its first op node.
+        ops: How many ops it has.
+        like: How many blocks of the program are alike: they were measured once.
+        times_ms: Milliseconds of a run at the usual sizes, by the name of the backend.
+        refused: Why a backend does not have it, by name.
+        chosen: The backend that runs it in the program.
+    """
+
+    module: str
+    first: str
+    ops: int
+    like: int
+    times_ms: Mapping[str, float]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    chosen: str = ""
+
+
+@dataclass(frozen=True)
+class WholeTime:
+    """The whole program, its blocks run in one way or in several.
+
+    Attributes:
+        name: How, in words: ``tensorrt``, ``inductor``, ``tensorrt and inductor, 3 segments``.
+        segments: How many engines and segments of AOTInductor it has.
+        time_ms: Milliseconds from a call until its result is there, at the usual sizes; ``None`` where it did not run.
+        why_not: Why it was not taken; empty for the one that was.
+    """
+
+    name: str
+    segments: int
+    time_ms: float | None
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """What was measured to choose how each segment runs.
+
+    Attributes:
+        sizes: The sizes that it was measured at, by symbol.
+        device: What it was measured on, in words.
+        blocks: In the order of execution.
+        wholes: What was timed whole, the one without a choice first.
+        notes: What was left out, in words.
+    """
+
+    sizes: Mapping[str, int]
+    device: str
+    blocks: tuple[BlockTimes, ...]
+    wholes: tuple[WholeTime, ...]
+    notes: tuple[str, ...] = ()

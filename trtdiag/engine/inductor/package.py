@@ -1,0 +1,135 @@
+"""What the bytes of a segment of AOTInductor hold: the segment as an exported program, and what was compiled of it.
+
+The compiled code has no weights: those of the exported program are handed to it, so that they are there once.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag.errors import ArtifactError, EngineBuildError
+from trtdiag.wording import first_line
+
+_SEGMENT, _CODE, _ABOUT = "segment.pt2", "code.pt2", "about.json"
+_SPLIT_WEIGHTS = {"aot_inductor.package_constants_in_so": False}
+NO_COMPILER = "AOTInductor needs a C++ compiler (g++ or clang++), and on a GPU the Python package triton"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where compiled code runs.
+
+    Attributes:
+        torch: The version that compiled it.
+        device: The type of the device.
+        hardware: The instructions of the CPU (``AVX512``), or the compute capability of the GPU (``9.0``).
+    """
+
+    torch: str
+    device: str
+    hardware: str
+
+    @classmethod
+    def here(cls, device: str) -> Place:
+        """That of code which is compiled here for this type of device."""
+        if device == "cuda" and torch.cuda.is_available():
+            hardware = "{}.{}".format(*torch.cuda.get_device_capability())
+        else:
+            hardware = torch.backends.cpu.get_cpu_capability() if device == "cpu" else "none"
+        return cls(torch.__version__, device, hardware)
+
+    def differences(self, here: Place) -> tuple[str, ...]:
+        """What stands against running it there, in words."""
+        both = ((name, value, getattr(here, name)) for name, value in asdict(self).items())
+        return tuple(
+            f"{name} was {made} where it was compiled, and is {now}" for name, made, now in both if made != now
+        )
+
+
+def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
+    """The bytes of a segment, compiled for this machine.
+
+    Args:
+        segment: Takes and gives tensors alone, on the device.
+        device: Its type.
+
+    Raises:
+        EngineBuildError: ``inductor-refused``: AOTInductor cannot compile it; says why.
+    """
+    from torch._inductor import aoti_compile_and_package
+
+    with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder:
+        code = Path(folder) / "code.pt2"
+        try:
+            with torch.no_grad():
+                aoti_compile_and_package(segment, package_path=str(code), inductor_configs=_SPLIT_WEIGHTS)
+        except Exception as error:  # a compiler may fail in any way
+            raise EngineBuildError(
+                "AOTInductor does not compile a segment",
+                because=f"{type(error).__name__}: {first_line(error)}",
+                fix=f"compile without --optimize latency; {NO_COMPILER}",
+                reference="inductor-refused",
+            ) from error
+        own = io.BytesIO()
+        torch.export.save(segment, own)
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(_ABOUT, json.dumps(asdict(Place.here(device)), sort_keys=True))
+            archive.write(code, _CODE)
+            archive.writestr(_SEGMENT, own.getbuffer())
+        return made.getvalue()
+
+
+@dataclass(frozen=True)
+class Package:
+    """The parts of the bytes of a segment.
+
+    Attributes:
+        place: Where its code runs.
+        segment: The segment, to run by PyTorch op by op where the code does not.
+        code: The compiled code.
+    """
+
+    place: Place
+    segment: ExportedProgram
+    code: bytes
+
+    @classmethod
+    def read(cls, blob: bytes | memoryview) -> Package:
+        """The parts.
+
+        Raises:
+            ArtifactError: ``engine-damaged``.
+        """
+        try:
+            with zipfile.ZipFile(io.BytesIO(blob)) as archive:
+                about: Mapping[str, Any] = json.loads(archive.read(_ABOUT))
+                place = Place(**about)
+                segment = torch.export.load(io.BytesIO(archive.read(_SEGMENT)))
+                return cls(place, segment, archive.read(_CODE))
+        except Exception as error:  # damaged bytes fail in any way
+            raise ArtifactError(
+                "a segment of AOTInductor cannot be read",
+                because=f"{type(error).__name__}: {first_line(error)}",
+                fix="load the program again from its file, or compile it again",
+                reference="engine-damaged",
+            ) from error
+
+    @contextmanager
+    def code_file(self) -> Iterator[str]:
+        """The code in a file, for as long as it is being loaded."""
+        with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder:
+            file = Path(folder) / "code.pt2"
+            file.write_bytes(self.code)
+            yield str(file)

@@ -1,0 +1,119 @@
+"""Runs a segment of AOTInductor as engines are run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+import torch
+from torch.export import ExportedProgram
+
+from trtdiag.engine.inductor.package import Package
+from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.size_carriers import carrier_shape
+from trtdiag.errors import ArtifactError
+from trtdiag.wording import first_line
+
+
+class CompiledCode:
+    """The compiled code of a segment.
+
+    Args:
+        package: Holds it, and its weights.
+        device: Where it runs.
+
+    Raises:
+        ArtifactError: ``engine-damaged``: PyTorch does not load it.
+    """
+
+    def __init__(self, package: Package, device: torch.device) -> None:
+        from torch._inductor import aoti_load_package
+
+        segment = package.segment
+        known = {**segment.state_dict, **segment.constants}
+        try:
+            with package.code_file() as file:
+                # One thread at a time, which runs without waiting for the GPU and can be recorded as a CUDA graph.
+                loaded = aoti_load_package(file, run_single_threaded=True, device_index=-1 if device.index is None else device.index)
+            wanted = loaded.get_constant_fqns()
+            self._weights = {name: known[name].detach().to(device) for name in wanted}
+            loaded.load_constants(self._weights, check_full_update=True, user_managed=True)
+        except Exception as error:  # foreign code may fail in any way
+            raise ArtifactError(
+                "a segment of AOTInductor cannot be loaded",
+                because=f"{type(error).__name__}: {first_line(error)}",
+                fix="compile the program again on this machine",
+                reference="engine-damaged",
+            ) from error
+        self._loaded, self._run, self._lock = loaded, loaded.loader.run, Lock()
+
+    def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The outputs."""
+        with self._lock:
+            outputs: Sequence[torch.Tensor] = self._run(inputs)
+        return outputs
+
+
+class OpByOp:
+    """A segment run by PyTorch, where its code was compiled for another machine.
+
+    Args:
+        segment: The segment.
+        why: What is different here, in words.
+    """
+
+    def __init__(self, segment: ExportedProgram, why: Sequence[str]) -> None:
+        warnings.warn(
+            f"a segment that AOTInductor compiled runs op by op: {'; '.join(why)}; compile the program again here",
+            stacklevel=2,
+        )
+        self._module = segment.module()
+
+    def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The outputs."""
+        with torch.no_grad():
+            outputs: Sequence[torch.Tensor] = self._module(*inputs)
+        return outputs
+
+
+class SegmentRunner:
+    """A segment that was loaded; several threads may call it at once.
+
+    Args:
+        manifest: What it takes and gives.
+        run: Runs it.
+        device: Where.
+    """
+
+    def __init__(
+        self, manifest: Manifest, run: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]], device: torch.device
+    ) -> None:
+        self._run, self._device = run, device
+        self._sizes = tuple((index, port) for index, port in enumerate(manifest.inputs) if port.is_size)
+
+    def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        """The outputs, each in row-major memory of its own."""
+        given = list(inputs)
+        for index, port in self._sizes:
+            shape = carrier_shape(port, int(given[index]))
+            given[index] = torch.empty(shape, dtype=torch.uint8, device=self._device)
+        for index, tensor in enumerate(given):
+            if not tensor.is_contiguous():  # the code was compiled for row-major tensors
+                given[index] = tensor.contiguous()
+        return _own_memory(self._run(given), given)
+
+
+def _own_memory(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The outputs; what shares memory with an input or another output, or is not row-major, as a copy."""
+    seen = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+    made = []
+    for output in outputs:
+        own = output.contiguous()
+        place = own.untyped_storage().data_ptr()
+        if place in seen and own.numel():
+            own = own.clone()
+            place = own.untyped_storage().data_ptr()
+        seen.add(place)
+        made.append(own)
+    return tuple(made)

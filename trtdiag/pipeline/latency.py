@@ -1,0 +1,332 @@
+"""``--optimize latency``: each part of a program runs in the way that was measured to be the fastest here.
+
+A part may be an engine of the backend, or the same ops compiled by AOTInductor.  Blocks of the program, by its modules,
+are built in both ways and timed alone; of their times the cuts are chosen that should pay; and what is chosen is timed
+as a whole program, since engines also fuse over the edges of blocks.  The fastest whole program that agrees with the
+original is taken.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby, pairwise
+
+import torch
+
+from trtdiag.analysis.optimization import BlockTimes, Optimization, WholeTime
+from trtdiag.benchmark.clock import take_turns
+from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.convert.segment import SegmentRefused, convert_segment
+from trtdiag.engine.backend import Backend
+from trtdiag.engine.profiles import usual_inputs
+from trtdiag.errors import TrtdiagError
+from trtdiag.frontend.sized_inputs import InputMaker
+from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.graph.pytree import leaves_of, rebuilt
+from trtdiag.network import WeightKeys
+from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
+from trtdiag.partition.partition import symbol_sizes
+from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
+from trtdiag.pipeline.plan_engines import convert_segments
+from trtdiag.pipeline.state import State
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.wording import amount
+
+MOST_DISTINCT = 12
+"""Own choice: blocks that differ are each built twice, and a build takes seconds."""
+DEEPEST = 8
+"""Own choice: modules are nested less deep where their blocks are worth a kernel of their own."""
+FEWEST_CHANGES = (1, 2, math.inf)
+"""Own choice: how often the way may change, from few to as often as the blocks' times say; each is a whole program."""
+WORTH_IT = 0.02
+"""Own choice: a program of two kinds of code must be this much faster, which is above what timing varies."""
+ROUNDS = 8
+
+
+@dataclass
+class _Part:
+    """A block with what was measured of it."""
+
+    segment: int
+    ops: Block
+    converted: ConvertedSegment
+    like: str
+    times: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+def fastest(
+    state: State, builder: Builder, backend: Backend, verified: Callable[[State], State], source: str | None
+) -> State:
+    """The program with each part run in the way that is the fastest on this machine, at the sizes to tune for.
+
+    Args:
+        state: The program with engines of the backend alone, built, assembled, and compared where that was asked for.
+        builder: Builds engines.
+        backend: Runs here.
+        verified: Compares a program with the original; gives it as it is where no comparison was asked for.
+        source: The file that the program was compiled from, where it was one.
+
+    Returns:
+        The fastest program that agrees; its ``optimization`` says what was measured.
+    """
+    search = _Search(state, builder, backend, source)
+    if not state.converted:
+        return replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
+    parts = search.parts()
+    search.measure(parts)
+    return search.chosen(parts, verified)
+
+
+class _Search:
+    def __init__(self, state: State, builder: Builder, backend: Backend, source: str | None) -> None:
+        self._state, self._builder, self._backend, self._source = state, builder, backend, source
+        self._plan = state.plan
+        self._device = torch.device(backend.device)
+        self._kinds = (backend.name, INDUCTOR)
+
+    def parts(self) -> list[_Part]:
+        """The blocks of all segments: as many as there are with few enough that differ."""
+        graph = self._plan.source.graph_module.graph
+        known: dict[Block, str] = {}
+
+        def like(block: Block) -> str:
+            if block not in known:
+                known[block] = likeness(graph, block)
+            return known[block]
+
+        def distinct(blocks: Sequence[Sequence[Block]]) -> int:
+            return len({like(block) for its in blocks for block in its})
+
+        whole = [[segment.ops] for segment in self._plan.partitioned.segments]
+        every = [self._by_module(depth) for depth in range(1, DEEPEST)]
+        paired = [[in_pairs(its) for its in blocks] for blocks in every]
+        fitting = [blocks for blocks in (*every, *paired, whole) if distinct(blocks) <= MOST_DISTINCT]
+        best = max(fitting or [whole], key=lambda blocks: sum(map(len, blocks)))
+        for blocks in (best, whole):
+            try:
+                return self._converted(blocks, like)
+            except SegmentRefused:  # an op needs what another block has
+                continue
+        return []
+
+    def _by_module(self, depth: int) -> list[list[Block]]:
+        work = {op.name: op.work for op in self._plan.partitioned.plan.graph.ops}
+        origins = self._plan.source.origins
+
+        def path(op: str) -> str:
+            return origins[op].module_path if op in origins else ""
+
+        segments = self._plan.partitioned.segments
+        return [blocks_by_module(segment.ops, path, lambda op: work[op], depth) for segment in segments]
+
+    def _converted(self, blocks: Sequence[Sequence[Block]], like: Callable[[Block], str]) -> list[_Part]:
+        cut_up = cut(self._plan.partitioned, blocks, self._symbols())
+        keys = WeightKeys()
+        flat = [(segment, block) for segment, its in enumerate(blocks) for block in its]
+        return [
+            _Part(segment, block, convert_segment(self._plan.source, each, keys), like(block))
+            for (segment, block), each in zip(flat, cut_up.segments, strict=True)
+        ]
+
+    def _symbols(self) -> Mapping[str, DimProfile]:
+        program = self._state.program
+        return symbol_sizes(program.ranges, program.hints)
+
+    def measure(self, parts: Sequence[_Part]) -> None:
+        """Time each block in each way; those that are alike once."""
+        seen: dict[str, _Part] = {}
+        count = len({part.like for part in parts})
+        for part in parts:
+            known = seen.get(part.like)
+            if known is None:
+                self._builder.progress(f"optimize: block {len(seen) + 1} of {count}, {amount(len(part.ops), 'op')}")
+                part.times, part.refused = self._timed(part.converted)
+                seen[part.like] = part
+            else:
+                part.times, part.refused = known.times, known.refused
+
+    def _timed(self, converted: ConvertedSegment) -> tuple[Mapping[str, float], Mapping[str, str]]:
+        calls: dict[str, Callable[[], object]] = {}
+        refused: dict[str, str] = {}
+        for kind in self._kinds:
+            try:
+                run, manifest = self._builder.alone(self._state, converted, kind)
+                calls[kind] = partial(run, usual_inputs(manifest, self._device))
+            except TrtdiagError as error:
+                refused[kind] = f"{error.message}: {error.because}"
+        with torch.no_grad():
+            found = take_turns(calls, ROUNDS, self._device)
+        times = {kind: _typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}
+        refused |= {kind: timed.failed for kind, timed in found.items() if timed.failed}
+        return times, refused
+
+    def chosen(self, parts: Sequence[_Part], verified: Callable[[State], State]) -> State:
+        """Time whole programs, and take the fastest that agrees."""
+        first = tuple(self._backend.name for _ in parts)
+        notes: list[str] = []
+        states: dict[tuple[str, ...], State] = {first: self._state}
+        for kinds in dict.fromkeys(_choices(parts, self._kinds)):
+            if kinds in states:
+                continue
+            self._builder.progress(f"optimize: the program as {_named(kinds, parts)}")
+            try:
+                states[kinds] = self._made(kinds, parts)
+            except TrtdiagError as error:
+                notes.append(f"{_named(kinds, parts)} was not built: {error.message} ({error.because})")
+        times = self._whole_times(states)
+        order = sorted(times, key=lambda kinds: math.inf if times[kinds] is None else float(times[kinds] or 0))
+        why_not: dict[tuple[str, ...], str] = {}
+        taken, result = first, self._state
+        own = times[first]
+        for kinds in order:
+            took = times[kinds]
+            if kinds == first:
+                break
+            if took is None or own is None:
+                continue
+            if took > own * (1 - WORTH_IT):
+                why_not[kinds] = f"it is less than {WORTH_IT:.0%} faster"
+                continue
+            # A run may have changed buffers of the program: the one that is kept never ran.
+            anew = verified(self._assembled(states[kinds]))
+            if anew.verification is None or anew.verification.passed:
+                taken, result = kinds, anew
+                break
+            why_not[kinds] = "it does not agree with the original"
+        if taken == first:
+            result = self._assembled(self._state)
+        wholes = [
+            WholeTime(
+                _named(kinds, parts),
+                len(states[kinds].converted),
+                times[kinds],
+                ""
+                if kinds == taken
+                else why_not.get(kinds, "slower" if times[kinds] is not None else "it does not run"),
+            )
+            for kinds in states
+        ]
+        return replace(result, optimization=self.told(parts, wholes, taken, notes))
+
+    def _made(self, kinds: Sequence[str], parts: Sequence[_Part]) -> State:
+        """The program with runs of blocks of one kind as one segment each."""
+        count = len(self._plan.partitioned.segments)
+        blocks: list[list[Block]] = [[] for _ in range(count)]
+        chosen: list[str] = []
+        for (segment, kind), run in groupby(
+            zip(parts, kinds, strict=True), key=lambda pair: (pair[0].segment, pair[1])
+        ):
+            blocks[segment].append(tuple(op for part, _ in run for op in part.ops))
+            chosen.append(kind)
+        if len(chosen) == count and self._plan.partitioned.segments == self._state.plan.partitioned.segments:
+            converted, plan = self._state.converted, self._plan
+        else:
+            plan, converted = convert_segments(
+                replace(self._plan, partitioned=cut(self._plan.partitioned, blocks, self._symbols()))
+            )
+        state = replace(self._state, planned=plan, converted=converted, kinds=tuple(chosen))
+        return self._assembled(replace(state, engines=self._builder.all(state)))
+
+    def _assembled(self, state: State) -> State:
+        return replace(state, assembled=assembled(state, self._backend.device, self._source))
+
+    def _whole_times(self, states: Mapping[tuple[str, ...], State]) -> dict[tuple[str, ...], float | None]:
+        exported = self._state.program.exported
+        assert exported is not None
+        example = None if exported.example_inputs is None else leaves_of(exported.example_inputs)
+        maker = InputMaker(self._state.program.inputs, example, index_inputs(exported))
+        flat = [
+            leaf.to(self._device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(self._plan.sizes.opt)
+        ]
+        args, kwargs = rebuilt(flat, exported.call_spec.in_spec)
+
+        def call(program: CompiledProgram) -> Callable[[], object]:
+            return lambda: program(*args, **kwargs)
+
+        self._builder.progress(f"optimize: time {amount(len(states), 'whole program')}")
+        names = {str(index): kinds for index, kinds in enumerate(states)}
+        with torch.no_grad():
+            found = take_turns(
+                {name: call(states[kinds].compiled) for name, kinds in names.items()}, ROUNDS, self._device
+            )
+        return {
+            kinds: None if found[name].failed or not found[name].alone else _typical(found[name].alone)
+            for name, kinds in names.items()
+        }
+
+    def told(
+        self, parts: Sequence[_Part], wholes: Sequence[WholeTime], taken: Sequence[str], notes: Sequence[str]
+    ) -> Optimization:
+        """What was measured."""
+        alike = Counter(part.like for part in parts)
+        rows = [
+            BlockTimes(self._module(part), part.ops[0], len(part.ops), alike[part.like], part.times, part.refused, kind)
+            for part, kind in zip(parts, taken, strict=True)
+        ]
+        sizes = {} if not parts else dict(self._plan.sizes.opt)
+        where = torch.cuda.get_device_name() if self._device.type == "cuda" else "the CPU"
+        return Optimization(sizes, where, tuple(rows), tuple(wholes), tuple(notes))
+
+    def _module(self, part: _Part) -> str:
+        origins = self._plan.source.origins
+        paths = [origins[op].module_path.split(".") for op in part.ops if op in origins]
+        common = []
+        for names in zip(*paths, strict=False):
+            if len(set(names)) > 1:
+                break
+            common.append(names[0])
+        return ".".join(common)
+
+
+def _typical(times: Sequence[float]) -> float:
+    """The lower quartile: what else runs on the machine only makes calls longer."""
+    return times[0] if len(times) < 2 else statistics.quantiles(times, n=4, method="inclusive")[0]
+
+
+def _choices(parts: Sequence[_Part], kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Ways for all blocks: each kind alone, then the least sums of times with ever more changes of the way."""
+    for kind in kinds:
+        if all(kind in part.times for part in parts):
+            yield tuple(kind for _ in parts)
+    if all(part.times for part in parts):
+        for most in FEWEST_CHANGES:
+            yield least_sum([part.times for part in parts], most)
+
+
+def least_sum(times: Sequence[Mapping[str, float]], most_changes: float) -> tuple[str, ...]:
+    """For each block a way, such that the sum of the times is the least with at most so many changes.
+
+    Args:
+        times: Of each block the time of each way that there is; at least one.
+        most_changes: How often the way may change from a block to the next; exceeded where ways are missing.
+    """
+    most = min(most_changes, len(times))
+    kept: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {
+        (kind, 0): (took, (kind,)) for kind, took in times[0].items()
+    }
+    for row in times[1:]:
+        found: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {}
+        for (last, changes), (total, path) in kept.items():
+            for kind, took in row.items():
+                more = changes + (kind != last)
+                if more > most and len(row) > 1 and last in row:
+                    continue
+                best = found.get((kind, more))
+                if best is None or total + took < best[0]:
+                    found[kind, more] = total + took, (*path, kind)
+        kept = found
+    return min(kept.values())[1]
+
+
+def _named(kinds: Sequence[str], parts: Sequence[_Part]) -> str:
+    """``tensorrt``, or ``tensorrt and inductor, 3 changes``."""
+    names = list(dict.fromkeys(kinds))
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return " and ".join(names) + (f", {amount(changes, 'change')}" if changes else "")

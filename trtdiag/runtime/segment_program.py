@@ -1,0 +1,190 @@
+"""A segment of a program as an exported program of its own, with the inputs and outputs that its engine has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.export import Dim, ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+
+from trtdiag.convert.facts import ConversionContext, ConvertedSegment, Crossing
+from trtdiag.engine.backend import Profile
+from trtdiag.engine.manifest import EngineInput
+from trtdiag.engine.profiles import network_profile, size_value
+from trtdiag.engine.size_carriers import carrier_rank, carrier_shape, read_size
+from trtdiag.errors import EngineBuildError, TrtdiagError
+from trtdiag.frontend.move_to_device import on_device
+from trtdiag.graph.operators import CAST
+from trtdiag.runtime.draft import CompiledDraft
+from trtdiag.runtime.torch_sizes import TorchSizes
+from trtdiag.shapes.profile import DimProfile
+from trtdiag.wording import first_line
+
+_LEAST_DYNAMIC = 2
+"""torch.export takes a dim whose example is 0 or 1 for a constant."""
+
+
+def segment_program(
+    source: ConversionContext, converted: ConvertedSegment, opt: Mapping[str, int], device: str
+) -> ExportedProgram:
+    """The segment, exported anew: its dims are symbols of its own, whatever they were made of in the program.
+
+    Args:
+        source: The lowered graph.
+        converted: The segment, and what crosses its edge in which dtype.
+        opt: The usual size of each symbol of the program.
+        device: The type of device that it is for.
+
+    Raises:
+        EngineBuildError: ``segment-export``: it cannot be exported by itself; says why.
+    """
+    network = converted.network
+    if network.counts or converted.counts:
+        raise _refused("the data decide sizes in it")
+    larger = {name: _dynamic(size, network.ranges.get(name)) for name, size in opt.items()}
+    try:
+        ports = _ports(converted, network_profile(network, larger))
+        module = _Writing(source, converted, ports).module()
+        given = tuple(_example(port) for port in ports)
+        dims = tuple(_dims(port) for port in ports)
+        with torch.no_grad():
+            exported = torch.export.export(module, given, dynamic_shapes=dims, strict=False)
+    except TrtdiagError:
+        raise
+    except Exception as error:  # torch.export may fail in any way
+        raise _refused(f"{type(error).__name__}: {first_line(error)}") from error
+    _check_ranges(exported, ports)
+    return on_device(exported, device)
+
+
+def _refused(why: str) -> EngineBuildError:
+    return EngineBuildError(
+        "a segment cannot be exported for AOTInductor",
+        because=why,
+        fix="compile without --optimize latency",
+        reference="segment-export",
+    )
+
+
+def _dynamic(size: int, allowed: Any) -> int:
+    most = None if allowed is None else allowed.max
+    return max(size, _LEAST_DYNAMIC if most is None else min(_LEAST_DYNAMIC, most))
+
+
+def _ports(converted: ConvertedSegment, profile: Profile) -> list[EngineInput]:
+    """The inputs as the engine has them."""
+    network = converted.network
+    return [
+        EngineInput(port.name, tensor.dtype.torch, tensor.shape, profile[port.name], size_value(tensor))
+        for port, tensor in zip(network.inputs, network.input_types, strict=True)
+    ]
+
+
+def _example(port: EngineInput) -> torch.Tensor:
+    if port.is_size:
+        return torch.empty(carrier_shape(port, port.profile[0].opt), dtype=torch.uint8)
+    # What is traced has no elements: memory for one is enough.
+    return torch.zeros((), dtype=port.dtype).expand([dim.opt for dim in port.profile]).contiguous()
+
+
+def _dims(port: EngineInput) -> dict[int, Any]:
+    if port.is_size:
+        (number,) = port.profile
+        if carrier_rank(port) > 2:
+            return {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}
+        ends = [None if end is None else carrier_shape(port, end)[0] for end in (number.min, number.max)]
+        return {0: Dim.DYNAMIC(min=ends[0], max=ends[1])} if number.max != number.min else {}
+    return {
+        place: Dim.DYNAMIC(min=dim.min, max=dim.max)
+        for place, dim in enumerate(port.profile)
+        if dim.max is None or dim.max > dim.min
+    }
+
+
+def _check_ranges(exported: ExportedProgram, ports: Sequence[EngineInput]) -> None:
+    """Refuse a segment that the export narrowed: AOTInductor's code checks no size."""
+    from torch.utils._sympy.value_ranges import bound_sympy
+
+    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"][-len(ports) :]
+    for port, node in zip(ports, placeholders, strict=True):
+        profile: Sequence[DimProfile] = () if port.is_size else port.profile
+        for place, (dim, size) in enumerate(zip(profile, node.meta["val"].shape, strict=False)):
+            if dim.max == dim.min:
+                continue
+            if isinstance(size, int):
+                raise _refused(f"dim {place} of {port.name} would be {size} alone")
+            allowed = bound_sympy(size.node.expr, exported.range_constraints)
+            low = max(dim.min, _LEAST_DYNAMIC)
+            if allowed.lower > low or (dim.max is not None and allowed.upper < dim.max):
+                raise _refused(f"dim {place} of {port.name} would be {allowed.lower} to {allowed.upper} alone")
+
+
+class _Writing:
+    """Writes the graph of a segment."""
+
+    def __init__(self, source: ConversionContext, converted: ConvertedSegment, ports: Sequence[EngineInput]) -> None:
+        self._source, self._converted, self._ports = source, converted, ports
+        graph: Graph = source.graph_module.graph
+        self._nodes: dict[str, Node] = {node.name: node for node in graph.nodes}
+        self._draft = CompiledDraft(graph)
+        self._root = torch.nn.Module()
+        self._sizes = TorchSizes(self._draft, converted.segment.sizes)
+
+    def module(self) -> GraphModule:
+        segment, draft = self._converted.segment, self._draft
+        pairs = list(zip(self._converted.inputs, self._ports, strict=True))
+        entered = [self._placeholder(crossing, port) for crossing, port in pairs]
+        for (crossing, port), node in zip(pairs, entered, strict=True):
+            self._enter(crossing, port, node)
+        for name in segment.constants:
+            self._weight(name)
+        inside = {*segment.ops, *segment.elements}
+        for node in self._source.graph_module.graph.nodes:
+            if node.name in inside:
+                draft.copy(node, self._sizes.fetch)
+        draft.graph.output(tuple(self._leaving(crossing) for crossing in self._converted.outputs))
+        for submodule in draft.graph.find_nodes(op="get_attr"):
+            if not hasattr(self._root, str(submodule.target)):
+                setattr(self._root, str(submodule.target), getattr(self._source.graph_module, str(submodule.target)))
+        return GraphModule(self._root, draft.graph)
+
+    def _placeholder(self, crossing: Crossing, port: EngineInput) -> Node:
+        node = self._draft.graph.create_node("placeholder", self._draft.free_name(f"given_{crossing.node}"))
+        value = self._nodes[crossing.node].meta["val"]
+        if port.is_size:
+            shape = carrier_shape(port, value)
+            node.meta["val"] = self._draft.values.tensor(shape, torch.uint8, "cpu")
+        else:
+            node.meta["val"] = self._draft.values.tensor(value.shape, crossing.engine_dtype, value.device)
+        return node
+
+    def _enter(self, crossing: Crossing, port: EngineInput, given: Node) -> None:
+        like = self._nodes[crossing.node]
+        if crossing.is_size:
+            call = self._draft.calls(like)
+            sizes = tuple(call(torch.ops.aten.sym_size.int, given, place) for place in range(carrier_rank(port) - 1))
+            self._draft.set(crossing.node, read_size(port, sizes, call))
+        elif crossing.engine_dtype is crossing.program_dtype:
+            self._draft.set(crossing.node, given)
+        else:
+            self._draft.set(crossing.node, self._cast(given, crossing.program_dtype, like))
+
+    def _weight(self, name: str) -> None:
+        node = self._nodes[name]
+        target = self._draft.free_name(f"weight_{name}")
+        self._root.register_buffer(target, self._source.held[node].detach())
+        made = self._draft.graph.create_node("get_attr", target)
+        made.meta = dict(node.meta)
+        self._draft.set(name, made)
+
+    def _leaving(self, crossing: Crossing) -> Any:
+        node = self._draft.get(crossing.node)
+        if crossing.engine_dtype is crossing.program_dtype:
+            return node
+        return self._cast(node, crossing.engine_dtype, self._nodes[crossing.node])
+
+    def _cast(self, node: Node, dtype: torch.dtype, like: Node) -> Node:
+        value = self._draft.values.tensor(node.meta["val"].shape, dtype, node.meta["val"].device)
+        return self._draft.call(CAST, (node,), value, like=like, name=f"{like.name}_cast", dtype=dtype)
