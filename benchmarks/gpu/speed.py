@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 ENVIRONMENT = {"CUDA_MODULE_LOADING": "LAZY", "TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2"}
 PROBED = {"probe spelled static": ("unet",), "probe half gelu static": ("vit", "bert", "gpt")}
 """Models that a probe is about; others are about all."""
-GROUPS = ("ours", "onnx", "probe")
+GROUPS = ("ours", "onnx", "auto", "probe")
 LEFT_FOR_TIMING_S = 15.0
 """Of the limit, for each model."""
 
@@ -89,9 +89,7 @@ class Run:
         for name in self.asked.models:
             script = [str(HERE / "speed_torch.py"), name, str(self.folder), ",".join(self.asked.ways), *self.flags]
             self.torches[name] = self.child(self.other, *script)
-        wanted = {
-            (name, way): self._wanted(name, way) for name in self.asked.models for way in ("ours", "onnx", "probe")
-        }
+        wanted = {(name, way): self._wanted(name, way) for name in self.asked.models for way in GROUPS}
         builders: dict[tuple[str, str], Child] = {}
         ends = self.asked.limit_s - LEFT_FOR_TIMING_S * len(self.asked.models)
         while any(wanted.values()) and self.spent < ends:

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from speed_timing import Answers, done_file, told
 
 ONNX = ("onnx", "onnx dynamic")
 OURS = ("ours", "ours static")
+AUTO = "auto"
+"""With ranges, each part by what is faster of TensorRT and AOTInductor, chosen with CUDA graphs."""
 WAIT_S = 90.0
 """For an ONNX file."""
 PROBES = {
@@ -33,7 +36,7 @@ PROBES = {
     "probe unpinned": "computed in float32 by the network, FP16 allowed: the types that TensorRT chooses itself",
     "probe prefer": "the same network, types preferred and not obeyed",
 }
-VARIANTS = (OURS[1], ONNX[0], OURS[0], ONNX[1], *PROBES)
+VARIANTS = (OURS[1], ONNX[0], OURS[0], ONNX[1], AUTO, *PROBES)
 """In the order in which they are built."""
 
 
@@ -113,6 +116,8 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
         precision=precision,
         verify=False,
         partition=PartitionOptions(min_segment_ops=0),
+        optimize="latency" if variant == AUTO else "none",
+        cuda_graphs=8 if variant == AUTO else 0,
     )
     with _changed(variant if backend == "tensorrt" or "static" in variant else ""):
         made = compile_in_stages(exported, options)
@@ -126,8 +131,14 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
         "bytes": sum(len(engine.blob) for engine in made.engines),
         "engines": len(made.engines),
         "layers": sum(len(one.network.layers) for one in made.converted),
+        "optimization": told_choice(made.optimization),
         "stays": None if half is None else sorted({f"{one.target}: {one.why}" for one in half.stays}),
     }
+
+
+def told_choice(found: Any) -> dict[str, Any] | None:
+    """What was measured to choose the way of each block."""
+    return None if found is None else asdict(found)
 
 
 @contextmanager

@@ -205,6 +205,55 @@ class UNet(nn.Module):
         return self.leave(y)
 
 
+class Looking(nn.Module):
+    """A layer of a decoder: queries look at each other, then at what was seen."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.block = Block(width, heads, before=False)
+        self.heads, self.size = heads, width // heads
+        self.ask, self.keys, self.out = nn.Linear(width, width), nn.Linear(width, 2 * width), nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor, seen: Tensor) -> Tensor:
+        batch, queries, width = x.shape
+        q = self.ask(x).reshape(batch, queries, self.heads, self.size).transpose(1, 2)
+        k, v = self.keys(seen).reshape(batch, seen.shape[1], 2, self.heads, self.size).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(batch, queries, width)
+        return self.block(self.norm(x + self.out(y)))
+
+
+class Detr(nn.Module):
+    """A detector as DETR is built: a ResNet-50, an encoder over its places, a decoder with queries."""
+
+    def __init__(self, backbone: ResNet, given: int, width: int, depth: int, heads: int, queries: int) -> None:
+        super().__init__()
+        self.stem, self.pool, self.blocks = backbone.stem, backbone.pool, backbone.blocks
+        self.enter = nn.Conv2d(given, width, 1)
+        self.encoder = nn.ModuleList(Block(width, heads, before=False) for _ in range(depth))
+        self.queries = nn.Parameter(torch.randn(1, queries, width))
+        self.decoder = nn.ModuleList(Looking(width, heads) for _ in range(depth))
+        self.classes, self.boxes = nn.Linear(width, 92), nn.Linear(width, 4)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        seen = self.enter(self.blocks(self.pool(self.stem(x)))).flatten(2).transpose(1, 2)
+        for block in self.encoder:
+            seen = block(seen)
+        y = self.queries.expand(x.shape[0], -1, -1)
+        for layer in self.decoder:
+            y = layer(y, seen)
+        return self.classes(y), self.boxes(y).sigmoid()
+
+
+def _detr(tiny: bool) -> Case:
+    backbone = ResNet(8, (1, 1, 1, 1), 10) if tiny else ResNet(64, (3, 4, 6, 3), 1000)
+    module = Detr(
+        backbone, 256 if tiny else 2048, 16 if tiny else 256, 2 if tiny else 6, 2 if tiny else 8, 10 if tiny else 100
+    )
+    x = torch.randn(*((2, 3, 64, 64) if tiny else (4, 3, 640, 640)))
+    return Case(module, (x,), ("x",), {"x": {0: ("batch", 1, 8, 1)}})
+
+
 def _resnet50(tiny: bool) -> Case:
     module = ResNet(8, (1, 1, 1, 1), 10) if tiny else ResNet(64, (3, 4, 6, 3), 1000)
     x = torch.randn(*((2, 3, 64, 64) if tiny else (8, 3, 224, 224)))
@@ -249,8 +298,10 @@ MAKERS: dict[str, Callable[[bool], Case]] = {
     "bert": _bert,
     "unet": _unet,
     "gpt": _gpt,
+    "detr": _detr,
 }
-"""By name: ResNet-50 8x3x224x224, ViT-B/16 8x3x224x224, BERT-base 8x128, U-Net 2x3x512x512, GPT of 12 layers 1x512."""
+"""By name: ResNet-50 8x3x224x224, ViT-B/16 8x3x224x224, BERT-base 8x128, U-Net 2x3x512x512, GPT of 12 layers 1x512;
+beside the five a detector like DETR 4x3x640x640."""
 
 
 def case(name: str, tiny: bool = False) -> Case:

@@ -282,9 +282,11 @@ class CompiledProgram:
     def _prepare_anew(self) -> None:
         """Forget how calls were prepared: engines run in another way from now on."""
         flat, graphs = self._flat, self._graphs
-        self._prepared = None if flat is None or flat.single is None else PreparedCalls(flat, flat.single)
+        single = None if flat is None else flat.single
+        whole = graphs is not None and (single is None or not single.records_itself)
+        self._prepared = None if flat is None or single is None or whole else PreparedCalls(flat, single)
         self._whole = None
-        if flat is not None and flat.single is None and graphs is not None and self._module is not None:
+        if flat is not None and whole and graphs is not None and self._module is not None:
             held = [*self._module.parameters(), *self._module.buffers()]
             why = why_not_whole(self.exported_program, self.manifests, flat.in_place)
             self._whole = ProgramGraphs(flat.run, held, self._rtx, graphs.most, why)

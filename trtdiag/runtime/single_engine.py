@@ -40,6 +40,11 @@ class SingleEngine:
         whole = sorted(order) == list(every) and not any(dtype is not None for _, dtype in returned)
         self._written = [order.index(index) for index in every] if whole else None
 
+    @property
+    def records_itself(self) -> bool:
+        """Whether the engine keeps CUDA graphs of its own runs; code of AOTInductor is recorded with the program."""
+        return self._manifest.backend != "inductor"
+
     @classmethod
     def of(cls, module: GraphModule, graph: Graph) -> SingleEngine | None:
         """The engine of a graph; ``None`` where there is more to do, as for outputs whose size the data decides.

@@ -35,7 +35,9 @@ class CompiledCode:
         try:
             with package.code_file() as file:
                 # One thread at a time, which runs without waiting for the GPU and can be recorded as a CUDA graph.
-                loaded = aoti_load_package(file, run_single_threaded=True, device_index=-1 if device.index is None else device.index)
+                loaded = aoti_load_package(
+                    file, run_single_threaded=True, device_index=-1 if device.index is None else device.index
+                )
             wanted = loaded.get_constant_fqns()
             self._weights = {name: known[name].detach().to(device) for name in wanted}
             loaded.load_constants(self._weights, check_full_update=True, user_managed=True)
@@ -102,6 +104,33 @@ class SegmentRunner:
             if not tensor.is_contiguous():  # the code was compiled for row-major tensors
                 given[index] = tensor.contiguous()
         return _own_memory(self._run(given), given)
+
+    def prepared(self, inputs: Sequence[torch.Tensor]) -> PreparedSegment:
+        """What runs it again for inputs like these."""
+        del inputs
+        return PreparedSegment(self)
+
+
+class PreparedSegment:
+    """Runs a segment again; its code makes the memory of its outputs itself.
+
+    Args:
+        run: The segment.
+    """
+
+    def __init__(self, run: SegmentRunner) -> None:
+        self._run = run
+
+    def __call__(
+        self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None
+    ) -> Sequence[torch.Tensor] | None:
+        """The outputs; ``None`` where memory is given for them."""
+        return None if outputs is not None else self._run(inputs)
+
+    def takes(self, outputs: Sequence[torch.Tensor]) -> bool:
+        """Whether it can write into these tensors: never."""
+        del outputs
+        return False
 
 
 def _own_memory(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
