@@ -38,7 +38,7 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.wording import amount
 
-MOST_DISTINCT = 12
+MOST_DISTINCT = 8
 """Own choice: blocks that differ are each built twice, and a build takes seconds."""
 DEEPEST = 8
 """Own choice: modules are nested less deep where their blocks are worth a kernel of their own."""
