@@ -32,6 +32,7 @@ from trtdiag.pipeline.compare import compared, engines_of
 from trtdiag.pipeline.compile_errors import (
     nothing_to_time,
     refuse_errors,
+    refuse_other_weights,
     refuse_without_weights,
     with_proposal,
     without_graph,
@@ -123,6 +124,8 @@ def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: Ver
     _refuse_cache_over_source(source, options)
     if options.backend == AUTO:
         options = replace(options, backend=None, optimize=LATENCY)
+    if options.optimize == LATENCY:
+        refuse_other_weights(options)
     backend = get_backend(options.backend)
     refuse_as_builder(backend)
     target = backend.target(options.target)

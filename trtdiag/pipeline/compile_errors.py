@@ -9,6 +9,7 @@ from trtdiag.errors import DiagnosisError, InternalError, PlatformError, Trtdiag
 from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.module_inputs import ModuleInputs
+from trtdiag.options import CompileOptions
 from trtdiag.report.fix_words import fix_verdict
 from trtdiag.report.report import Report
 from trtdiag.wording import amount, one_line
@@ -129,3 +130,18 @@ def nothing_to_time(why: str) -> PlatformError:
         fix="compile on the machine that is going to run the program, or without optimize",
         reference="optimize-elsewhere",
     )
+
+
+def refuse_other_weights(options: CompileOptions) -> None:
+    """Pass options that do not ask for engines of other weights and for code that has none to give.
+
+    Raises:
+        UserError: ``wrong-option``.
+    """
+    if options.refittable or options.engine_weights != "inside":
+        raise UserError(
+            "optimize='latency' and engines that take other weights do not go together",
+            because="code of AOTInductor keeps the weights that it was compiled with",
+            fix="leave out one of them: optimize, or refittable and engine_weights",
+            reference="wrong-option",
+        )

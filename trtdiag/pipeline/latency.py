@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import torch
 
@@ -32,6 +32,7 @@ from trtdiag.network import WeightKeys
 from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
+from trtdiag.pipeline.latency_choices import choices, named
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.compiled import CompiledProgram
@@ -42,8 +43,6 @@ MOST_DISTINCT = 8
 """Own choice: blocks that differ are each built twice, and a build takes seconds."""
 DEEPEST = 8
 """Own choice: modules are nested less deep where their blocks are worth a kernel of their own."""
-FEWEST_CHANGES = (1, 2, math.inf)
-"""Own choice: how often the way may change, from few to as often as the blocks' times say; each is a whole program."""
 WORTH_IT = 0.02
 """Own choice: a program of two kinds of code must be this much faster, which is above what timing varies."""
 ROUNDS = 8
@@ -172,14 +171,14 @@ class _Search:
         first = tuple(self._backend.name for _ in parts)
         notes: list[str] = []
         states: dict[tuple[str, ...], State] = {first: self._state}
-        for kinds in dict.fromkeys(_choices(parts, self._kinds)):
+        for kinds in dict.fromkeys(choices([part.times for part in parts], self._kinds)):
             if kinds in states:
                 continue
-            self._builder.progress(f"optimize: the program as {_named(kinds, parts)}")
+            self._builder.progress(f"optimize: the program as {named(kinds)}")
             try:
                 states[kinds] = self._made(kinds, parts)
             except TrtdiagError as error:
-                notes.append(f"{_named(kinds, parts)} was not built: {error.message} ({error.because})")
+                notes.append(f"{named(kinds)} was not built: {error.message} ({error.because})")
         times = self._whole_times(states)
         order = sorted(times, key=lambda kinds: math.inf if times[kinds] is None else float(times[kinds] or 0))
         why_not: dict[tuple[str, ...], str] = {}
@@ -204,7 +203,7 @@ class _Search:
             result = self._assembled(self._state)
         wholes = [
             WholeTime(
-                _named(kinds, parts),
+                named(kinds),
                 len(states[kinds].converted),
                 times[kinds],
                 ""
@@ -288,45 +287,3 @@ class _Search:
 def _typical(times: Sequence[float]) -> float:
     """The lower quartile: what else runs on the machine only makes calls longer."""
     return times[0] if len(times) < 2 else statistics.quantiles(times, n=4, method="inclusive")[0]
-
-
-def _choices(parts: Sequence[_Part], kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Ways for all blocks: each kind alone, then the least sums of times with ever more changes of the way."""
-    for kind in kinds:
-        if all(kind in part.times for part in parts):
-            yield tuple(kind for _ in parts)
-    if all(part.times for part in parts):
-        for most in FEWEST_CHANGES:
-            yield least_sum([part.times for part in parts], most)
-
-
-def least_sum(times: Sequence[Mapping[str, float]], most_changes: float) -> tuple[str, ...]:
-    """For each block a way, such that the sum of the times is the least with at most so many changes.
-
-    Args:
-        times: Of each block the time of each way that there is; at least one.
-        most_changes: How often the way may change from a block to the next; exceeded where ways are missing.
-    """
-    most = min(most_changes, len(times))
-    kept: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {
-        (kind, 0): (took, (kind,)) for kind, took in times[0].items()
-    }
-    for row in times[1:]:
-        found: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {}
-        for (last, changes), (total, path) in kept.items():
-            for kind, took in row.items():
-                more = changes + (kind != last)
-                if more > most and len(row) > 1 and last in row:
-                    continue
-                best = found.get((kind, more))
-                if best is None or total + took < best[0]:
-                    found[kind, more] = total + took, (*path, kind)
-        kept = found
-    return min(kept.values())[1]
-
-
-def _named(kinds: Sequence[str], parts: Sequence[_Part]) -> str:
-    """``tensorrt``, or ``tensorrt and inductor, 3 changes``."""
-    names = list(dict.fromkeys(kinds))
-    changes = sum(one != other for one, other in pairwise(kinds))
-    return " and ".join(names) + (f", {amount(changes, 'change')}" if changes else "")

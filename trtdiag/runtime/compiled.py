@@ -75,10 +75,7 @@ class CompiledProgram:
         self.manifests: tuple[Manifest, ...] = tuple(found.manifest for found in engine_nodes(exported))
         CACHE.hold(self.manifests, self)
         self.networks = tuple(networks)
-        self.options = options
-        self.report = report
-        self.source = source
-        self.build_s = build_s
+        self.options, self.report, self.source, self.build_s = options, report, source, build_s
         self.refit_plan: RefitPlan | None = None
         self._inputs = ProgramInputs(exported, original)
         self._out_spec = exported.call_spec.out_spec  # made anew whenever it is asked for
@@ -286,7 +283,7 @@ class CompiledProgram:
         whole = graphs is not None and (single is None or not single.records_itself)
         self._prepared = None if flat is None or single is None or whole else PreparedCalls(flat, single)
         self._whole = None
-        if flat is not None and whole and graphs is not None and self._module is not None:
+        if flat is not None and graphs is not None and whole and self._module is not None:
             held = [*self._module.parameters(), *self._module.buffers()]
             why = why_not_whole(self.exported_program, self.manifests, flat.in_place)
             self._whole = ProgramGraphs(flat.run, held, self._rtx, graphs.most, why)

@@ -46,8 +46,9 @@ def segment_program(
     larger = {name: _dynamic(size, network.ranges.get(name)) for name, size in opt.items()}
     try:
         ports = _ports(converted, network_profile(network, larger))
-        module = _Writing(source, converted, ports).module()
-        given = tuple(_example(port) for port in ports)
+        writing = _Writing(source, converted, ports)
+        module = writing.module()
+        given = tuple(_example(port, writing.device) for port in ports)
         dims = tuple(_dims(port) for port in ports)
         with torch.no_grad():
             exported = torch.export.export(module, given, dynamic_shapes=dims, strict=False)
@@ -82,11 +83,10 @@ def _ports(converted: ConvertedSegment, profile: Profile) -> list[EngineInput]:
     ]
 
 
-def _example(port: EngineInput) -> torch.Tensor:
+def _example(port: EngineInput, device: torch.device) -> torch.Tensor:
     if port.is_size:
-        return torch.empty(carrier_shape(port, port.profile[0].opt), dtype=torch.uint8)
-    # What is traced has no elements: memory for one is enough.
-    return torch.zeros((), dtype=port.dtype).expand([dim.opt for dim in port.profile]).contiguous()
+        return torch.empty(carrier_shape(port, port.profile[0].opt), dtype=torch.uint8, device=device)
+    return torch.zeros([dim.opt for dim in port.profile], dtype=port.dtype, device=device)
 
 
 def _dims(port: EngineInput) -> dict[int, Any]:
@@ -131,6 +131,10 @@ class _Writing:
         self._draft = CompiledDraft(graph)
         self._root = torch.nn.Module()
         self._sizes = TorchSizes(self._draft, converted.segment.sizes)
+        tensors = [self._nodes[crossing.node].meta["val"] for crossing in converted.inputs if not crossing.is_size]
+        held = [source.held[self._nodes[name]] for name in converted.segment.constants]
+        # Where the program is, which may be elsewhere than where it is going to run.
+        self.device: torch.device = next((each.device for each in (*tensors, *held)), torch.device("cpu"))
 
     def module(self) -> GraphModule:
         segment, draft = self._converted.segment, self._draft
@@ -155,7 +159,7 @@ class _Writing:
         value = self._nodes[crossing.node].meta["val"]
         if port.is_size:
             shape = carrier_shape(port, value)
-            node.meta["val"] = self._draft.values.tensor(shape, torch.uint8, "cpu")
+            node.meta["val"] = self._draft.values.tensor(shape, torch.uint8, self.device)
         else:
             node.meta["val"] = self._draft.values.tensor(value.shape, crossing.engine_dtype, value.device)
         return node

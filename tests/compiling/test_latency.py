@@ -1,0 +1,210 @@
+"""``optimize="latency"``: which way each part of a program runs in, and that all ways agree."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from seed_models import decoder, instance_norm, linear, unet, wide_types
+from torch import nn
+from torch.export import Dim
+
+import trtdiag
+from trtdiag.benchmark.clock import Timed
+from trtdiag.engine.inductor import package
+from trtdiag.engine.profiles import usual_inputs
+from trtdiag.errors import UserError
+from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline import latency
+from trtdiag.pipeline.compare import compared
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.latency_choices import choices, least_sum, named
+from trtdiag.pipeline.state import State
+from trtdiag.runtime.engine_cache import CACHE
+from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.runtime.segment_program import segment_program
+from trtdiag.verification.facts import Verification
+
+OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
+needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor needs a C++ compiler")
+
+
+class Net(nn.Module):
+    """Three modules of three ops that compute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.InstanceNorm2d(4), nn.GELU())
+        self.second = nn.Sequential(nn.Conv2d(4, 4, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 1))
+        self.third = nn.Sequential(nn.Conv2d(4, 2, 1), nn.Tanh(), nn.Conv2d(2, 2, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.third(self.second(self.first(x)))  # type: ignore[no-any-return]
+
+
+def _net() -> tuple[nn.Module, tuple[torch.Tensor, ...], dict[str, Any], Any]:
+    torch.manual_seed(7)
+    dims = {0: Dim("batch", min=1, max=5), 2: Dim("high", min=4, max=33), 3: Dim("wide", min=4, max=31)}
+    return Net().eval(), (torch.randn(2, 3, 16, 18),), {}, (dims,)
+
+
+@pytest.fixture
+def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
+
+    def written(_segment: object, *, package_path: str, inductor_configs: object) -> str:
+        del inductor_configs
+        Path(package_path).write_bytes(b"no code")
+        return package_path
+
+    monkeypatch.setattr("torch._inductor.aoti_compile_and_package", written)
+    monkeypatch.setattr(package.Place, "differences", lambda *_: ("the machine is another",))
+    warnings.filterwarnings("ignore", "a segment that AOTInductor compiled runs op by op")
+
+
+def _timed(monkeypatch: pytest.MonkeyPatch, blocks: list[Mapping[str, float]], wholes: list[float]) -> None:
+    """Give these times in the place of measured ones: of blocks in order, then of whole programs."""
+    rows = iter(blocks)
+
+    def told(calls: Mapping[str, Any], *_: object) -> dict[str, Timed]:
+        for call in calls.values():
+            call()  # each way runs
+        if "0" in calls:
+            return {name: Timed([took], [took]) for name, took in zip(calls, wholes, strict=True)}
+        own = next(rows)
+        return {name: Timed([own[name]], [own[name]]) for name in calls}
+
+    monkeypatch.setattr(latency, "take_turns", told)
+
+
+IN_TURNS = [
+    {"reference": 9.0, "inductor": 1.0},
+    {"reference": 1.0, "inductor": 9.0},
+    {"reference": 9.0, "inductor": 1.0},
+]
+
+
+@pytest.mark.usefixtures("op_by_op")
+class TestChoosing:
+    def test_the_fastest_whole_program_is_taken(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        _timed(monkeypatch, IN_TURNS, [10.0, 7.0, 3.0])
+        state = compile_in_stages(_net(), OPTIONS)
+        assert [each.backend for each in state.compiled.manifests] == ["inductor", "reference", "inductor"]
+        assert state.verified.passed
+        found = state.optimization
+        assert found is not None
+        assert [block.chosen for block in found.blocks] == ["inductor", "reference", "inductor"]
+        assert [block.module for block in found.blocks] == ["first", "second", "third"]
+        assert [whole.why_not for whole in found.wholes] == ["slower", "slower", ""]
+        path = tmp_path / "mixed.pt2"
+        trtdiag.save(state.compiled, path)
+        loaded, module = trtdiag.load(path), _net()[0]
+        for shape in ((1, 3, 4, 4), (3, 3, 17, 31), (5, 3, 33, 31)):
+            x = torch.randn(shape)
+            # float32, sums of at most 36 terms in another order
+            torch.testing.assert_close(loaded(x), module(x), rtol=1e-4, atol=1e-5)
+
+    def test_what_is_hardly_faster_stays_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _timed(monkeypatch, IN_TURNS, [10.0, 9.9, 9.81])
+        state = compile_in_stages(_net(), OPTIONS)
+        assert [each.backend for each in state.compiled.manifests] == ["reference"]
+        assert state.optimization is not None
+        assert all("less than 2%" in whole.why_not for whole in state.optimization.wholes[1:])
+
+    def test_what_does_not_agree_is_not_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _timed(monkeypatch, IN_TURNS, [10.0, 1.0, 2.0])
+        refused = []
+
+        def unlike(state: State, *rest: Any, **more: Any) -> Verification:
+            found = compared(state, *rest, **more)
+            if "inductor" in state.kinds:
+                refused.append(state.kinds)
+                return replace(found, results=())
+            return found
+
+        monkeypatch.setattr("trtdiag.pipeline.compile.compared", unlike)
+        state = compile_in_stages(_net(), OPTIONS)
+        assert len(refused) == 2
+        assert [each.backend for each in state.compiled.manifests] == ["reference"]
+
+    def test_a_way_that_a_block_lacks_is_not_taken_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refused(_segment: object, **_: object) -> str:
+            raise RuntimeError("no compiler here")
+
+        monkeypatch.setattr("torch._inductor.aoti_compile_and_package", refused)
+        state = compile_in_stages(_net(), OPTIONS)
+        assert [each.backend for each in state.compiled.manifests] == ["reference"]
+        assert state.optimization is not None
+        assert all("no compiler here" in block.refused["inductor"] for block in state.optimization.blocks)
+
+
+def test_auto_is_the_usual_backend_with_the_fastest_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(latency, "fastest", lambda state, *_: seen.append(state.plan.options) or state)
+    compile_in_stages(_net(), CompileOptions(backend="auto", verify=False))
+    assert [options.optimize for options in seen] == ["latency"]
+
+
+def test_code_without_other_weights_is_refused() -> None:
+    with pytest.raises(UserError, match="other weights"):
+        compile_in_stages(_net(), CompileOptions("8.6", "reference", optimize="latency", refittable=True))
+
+
+def test_nothing_is_compiled_for_inductor_alone() -> None:
+    with pytest.raises(UserError, match="not compiled for the backend 'inductor'"):
+        compile_in_stages(_net(), CompileOptions(backend="inductor"))
+
+
+@pytest.mark.parametrize("asked", [decoder, unet, instance_norm, linear, wide_types])
+def test_a_segment_exported_by_itself_computes_what_its_engine_does(asked: Callable[[], Any]) -> None:
+    state = compile_in_stages(asked(), CompileOptions("8.6", "reference", verify=False, partition=OPTIONS.partition))
+    for one, node in zip(state.converted, engine_nodes(state.compiled.exported_program), strict=True):
+        alone = segment_program(state.plan.source, one, state.plan.sizes.opt, "cpu").module()
+        inputs = usual_inputs(node.manifest, "cpu")
+        for own, other in zip(alone(*inputs), CACHE.get(node.manifest, node.engine)(inputs), strict=True):
+            assert own.dtype == other.dtype
+            torch.testing.assert_close(own, other, rtol=1e-4, atol=1e-5)  # float32, sums in another order
+
+
+ROWS = [{"a": 1.0, "b": 2.0}, {"a": 5.0, "b": 1.0}, {"a": 1.0, "b": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(0, ("b", "b", "b")), (1, ("a", "b", "b")), (2, ("a", "b", "a")), (math.inf, ("a", "b", "a"))],
+)
+def test_the_least_sum_with_few_changes(most: float, expected: str) -> None:
+    assert least_sum(ROWS, most) == tuple(expected)
+
+
+def test_a_change_that_a_missing_way_asks_for_is_made() -> None:
+    assert least_sum([{"a": 1.0, "b": 9.0}, {"b": 1.0}, {"a": 1.0}], 0) == ("a", "b", "a")
+
+
+def test_each_way_alone_comes_first() -> None:
+    assert next(iter(choices(ROWS, ("a", "b")))) == ("a", "a", "a")
+    assert ("a", "a", "a") not in list(choices([*ROWS, {"b": 1.0}], ("a", "b")))
+    assert named(("a", "b", "a")) == "a and b, 2 changes"
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_compiled_code_agrees_at_every_corner(tmp_path: Path) -> None:
+    module, args, kwargs, _ = _net()
+    dims = ({0: Dim("batch", min=1, max=5), 2: Dim("high", min=4, max=33), 3: Dim("wide", min=4, max=31)},)
+    state = compile_in_stages((module, args, kwargs, dims), OPTIONS)
+    assert state.verified.passed
+    assert state.optimization is not None
+    assert all("inductor" in block.times_ms for block in state.optimization.blocks)
+    path = tmp_path / "compiled.pt2"
+    trtdiag.save(state.compiled, path)
+    for shape in ((1, 3, 4, 4), (3, 3, 17, 31), (5, 3, 33, 31)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(trtdiag.load(path)(x), module(x), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,76 @@
+"""Which blocks to run in which way, from the times of each, and what was chosen in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from trtdiag.analysis.optimization import Optimization
+from trtdiag.wording import amount
+
+FEWEST_CHANGES = (1, 2, math.inf)
+"""Own choice: how often the way may change, from few to as often as the blocks' times say; each is a whole program."""
+
+
+def choices(times: Sequence[Mapping[str, float]], kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Ways for all blocks: each kind alone, then the least sums of times with ever more changes of the way.
+
+    Args:
+        times: Of each block the time of each way that it can run in.
+        kinds: The ways that there are.
+    """
+    for kind in kinds:
+        if all(kind in row for row in times):
+            yield tuple(kind for _ in times)
+    if all(times):
+        for most in FEWEST_CHANGES:
+            yield least_sum(times, most)
+
+
+def least_sum(times: Sequence[Mapping[str, float]], most_changes: float) -> tuple[str, ...]:
+    """For each block a way, such that the sum of the times is the least with at most so many changes.
+
+    Args:
+        times: Of each block the time of each way that there is; at least one.
+        most_changes: How often the way may change from a block to the next; exceeded where ways are missing.
+    """
+    most = min(most_changes, len(times))
+    kept: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {
+        (kind, 0): (took, (kind,)) for kind, took in times[0].items()
+    }
+    for row in times[1:]:
+        found: dict[tuple[str, int], tuple[float, tuple[str, ...]]] = {}
+        for (last, changes), (total, path) in kept.items():
+            for kind, took in row.items():
+                more = changes + (kind != last)
+                if more > most and len(row) > 1 and last in row:
+                    continue
+                best = found.get((kind, more))
+                if best is None or total + took < best[0]:
+                    found[kind, more] = total + took, (*path, kind)
+        kept = found
+    return min(kept.values())[1]
+
+
+def named(kinds: Sequence[str]) -> str:
+    """``tensorrt``, or ``tensorrt and inductor, 3 changes``."""
+    names = list(dict.fromkeys(kinds))
+    changes = sum(one != other for one, other in pairwise(kinds))
+    return " and ".join(names) + (f", {amount(changes, 'change')}" if changes else "")
+
+
+def words(found: Optimization) -> Iterator[str]:
+    """What was measured and chosen, a line each."""
+    sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
+    for whole in found.wholes:
+        took = "not timed" if whole.time_ms is None else f"{whole.time_ms:.3g} ms"
+        verdict = f"not taken: {whole.why_not}" if whole.why_not else "taken"
+        yield f"whole program as {whole.name}: {took} on {found.device}{f' at {sizes}' if sizes else ''}; {verdict}"
+    for block in found.blocks:
+        times = ", ".join(f"{kind} {took:.3g} ms" for kind, took in block.times_ms.items())
+        refused = "".join(f"; not by {kind}: {why}" for kind, why in block.refused.items())
+        alike = f", {block.like} alike" if block.like > 1 else ""
+        where = block.module or f"from {block.first} on"
+        yield f"block {where} ({amount(block.ops, 'op')}{alike}): {times}{refused}; runs by {block.chosen}"
+    yield from found.notes
