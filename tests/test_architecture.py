@@ -70,6 +70,8 @@ PLANTED = "tests/test_planted_faults.py"
 FROM_PACKAGE = re.compile(r"\bfrom (trtdiag[\w.]*) import (?:\(([^)]*)\)|([\w ,]+))", re.ASCII)
 MAY_USE_PRIVATE_TORCH = frozenset({"graph", "frontend", "lower", "shapes", "dims"})
 MAY_USE_PRIVATE_CUDA = "trtdiag/engine/tensorrt/gpu.py"
+MAY_USE_INDUCTOR = "trtdiag/engine/inductor/"
+"""Its documented functions are in ``torch._inductor``."""
 MAY_IMPORT_TENSORRT = "trtdiag/engine/tensorrt/"
 
 
@@ -263,7 +265,7 @@ def private_torch(root: Path) -> list[str]:
     """Private names of torch outside the packages that may touch them."""
     faults = []
     for name, tree in _trees(root, PACKAGE):
-        if _unit(name) in MAY_USE_PRIVATE_TORCH or name == MAY_USE_PRIVATE_CUDA:
+        if _unit(name) in MAY_USE_PRIVATE_TORCH or name == MAY_USE_PRIVATE_CUDA or name.startswith(MAY_USE_INDUCTOR):
             continue
         for node in _nodes(tree):
             for dotted in (*_imported(node), _dotted(node)):

@@ -84,6 +84,8 @@ PRINTING = {
     "bench": ["c.ep", "--rounds", "1", "--model", "m.pt2"],
     "fix-dims": ["error.log"],
     "sweep": ["m.pt2"],
+    "export-triton": ["c.ep", "models", "--name", "m", "--force"],
+    "help of a plan": ["export-engine", "--help"],  # there are no plans without TensorRT
     "report": ["m.json", "--no-html"],
     "report as SARIF": ["report", "m.json", "--no-html", "--sarif", "-"],
     "explain": ["GRD301"],

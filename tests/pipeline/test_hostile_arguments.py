@@ -103,6 +103,9 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     folder = tmp_path_factory.mktemp("arguments")
     refit: dict[str, Any] = {**dict.fromkeys(inspect.signature(trtdiag.refit).parameters), "lora_scale": 1.0}
     sweep = dict.fromkeys(inspect.signature(trtdiag.__getattr__("sweep")).parameters)
+    triton: dict[str, Any] = dict.fromkeys(inspect.signature(trtdiag.__getattr__("export_triton")).parameters)
+    triton |= {"compiled": compiled, "repository": folder / "models", "name": "m", "instances": 1, "imports": ()}
+    triton |= dict.fromkeys(("warm_up", "keep_config", "force"), True)
     model = {"source": program, "options": None, "inputs": None, "progress": None}
     return {
         "analyze": (trtdiag.analyze, {**model, "meta": False}),
@@ -146,6 +149,8 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
         ),
         # Its steps are refused, so that nothing is run.
         "sweep": (trtdiag.sweep, {**sweep, "programs": "a", "folder": folder / "x", "steps": ("fix-dims", "bench")}),
+        "export_triton": (trtdiag.export_triton, triton),
+        "export_engine": (trtdiag.export_engine, {"compiled": compiled, "folder": folder / "plans", "force": True}),
         "AnalyzeOptions": (trtdiag.AnalyzeOptions, dict(vars(trtdiag.AnalyzeOptions()))),
         "CompileOptions": (trtdiag.CompileOptions, dict(vars(trtdiag.CompileOptions()))),
         "PartitionOptions": (PartitionOptions, dict(vars(PartitionOptions()))),
@@ -167,8 +172,8 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
 
 _NAMES = (
     "analyze compile capture verify load save save_programs program_for rebuild refit bench fix_dims "
-    "sweep AnalyzeOptions CompileOptions PartitionOptions Input VerifyLimits Precision.named "
-    "CompiledProgram CompiledProgram.__call__ CompiledProgram.cuda_graphs CompiledProgram.rtx_runtime "
+    "sweep export_triton export_engine AnalyzeOptions CompileOptions PartitionOptions Input VerifyLimits "
+    "Precision.named CompiledProgram CompiledProgram.__call__ CompiledProgram.cuda_graphs CompiledProgram.rtx_runtime "
     "Report Report.compare Report.save"
 )
 NAMES = tuple(_NAMES.split())
@@ -190,7 +195,16 @@ def test_the_table_is_complete(calls: Mapping[str, tuple[Callable[..., Any], dic
         if isinstance(found := getattr(trtdiag, name), type) and issubclass(found, Exception)
     }
     # Results, which nobody makes by hand.
-    made_by_others = {"Benchmark", "Fix", "Sweep", "Verification", "__version__", *errors}
+    made_by_others = {
+        "Benchmark",
+        "EngineExport",
+        "Fix",
+        "Sweep",
+        "TritonExport",
+        "Verification",
+        "__version__",
+        *errors,
+    }
     assert set(trtdiag.__all__) - made_by_others <= {*NAMES, "Precision"}
     for name, (_, given) in calls.items():
         if name in trtdiag.__all__ and name not in ("CompiledProgram", "Report"):

@@ -97,6 +97,7 @@ OF_ALL = {
     "profile_layers": True,
     "refittable": True,
     "engine_weights": "once",
+    "optimize": "latency",
     "gpu": "sm89",
 }
 TIED = {"keep_fp32", "engine_cache_mib", "partition"}

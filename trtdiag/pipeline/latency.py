@@ -276,12 +276,12 @@ class _Search:
     def _module(self, part: _Part) -> str:
         origins = self._plan.source.origins
         paths = [origins[op].module_path.split(".") for op in part.ops if op in origins]
-        common = []
+        shared = []
         for names in zip(*paths, strict=False):
             if len(set(names)) > 1:
                 break
-            common.append(names[0])
-        return ".".join(common)
+            shared.append(names[0])
+        return ".".join(shared)
 
 
 def _typical(times: Sequence[float]) -> float:

@@ -46,13 +46,14 @@ def reproduce_command(analysis: Analysis) -> str:
 
 def flag_of(name: str) -> str:
     """The option of the command line for a setting: ``--build-limit`` for ``build_limit_s``, without the unit."""
-    return "--no-verify" if name == "verify" else f"--{name.removesuffix('_s').replace('_', '-')}"
+    others = {"verify": "--no-verify", "profiles": "--profile"}
+    return others.get(name) or f"--{name.removesuffix('_s').replace('_', '-')}"
 
 
 def _flags(name: str, value: Any) -> Iterator[str]:
     if name == "profiles":
         for each in value:
-            yield from ("--profile", profile_word(each))
+            yield from (flag_of(name), profile_word(each))
         return
     flag = flag_of(name)
     if isinstance(value, bool):

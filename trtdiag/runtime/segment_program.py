@@ -16,10 +16,12 @@ from trtdiag.engine.profiles import network_profile, size_value
 from trtdiag.engine.size_carriers import carrier_rank, carrier_shape, read_size
 from trtdiag.errors import EngineBuildError, TrtdiagError
 from trtdiag.frontend.move_to_device import on_device
+from trtdiag.frontend.torch_private import plain_ranges
 from trtdiag.graph.operators import CAST
+from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.torch_sizes import TorchSizes
-from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic import bounds, free_symbols, to_text
 from trtdiag.wording import first_line
 
 _LEAST_DYNAMIC = 2
@@ -105,20 +107,22 @@ def _dims(port: EngineInput) -> dict[int, Any]:
 
 def _check_ranges(exported: ExportedProgram, ports: Sequence[EngineInput]) -> None:
     """Refuse a segment that the export narrowed: AOTInductor's code checks no size."""
-    from torch.utils._sympy.value_ranges import bound_sympy
-
+    ranges, reader = plain_ranges(exported.range_constraints), NodeReader()
     placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"][-len(ports) :]
     for port, node in zip(ports, placeholders, strict=True):
-        profile: Sequence[DimProfile] = () if port.is_size else port.profile
-        for place, (dim, size) in enumerate(zip(profile, node.meta["val"].shape, strict=False)):
+        (value,) = reader.read(node)
+        if port.is_size or not isinstance(value, TensorValue):
+            continue
+        for place, (dim, size) in enumerate(zip(port.profile, value.dims, strict=True)):
             if dim.max == dim.min:
                 continue
-            if isinstance(size, int):
-                raise _refused(f"dim {place} of {port.name} would be {size} alone")
-            allowed = bound_sympy(size.node.expr, exported.range_constraints)
-            low = max(dim.min, _LEAST_DYNAMIC)
-            if allowed.lower > low or (dim.max is not None and allowed.upper < dim.max):
-                raise _refused(f"dim {place} of {port.name} would be {allowed.lower} to {allowed.upper} alone")
+            if not free_symbols(size):
+                raise _refused(f"dim {place} of {port.name} would be {to_text(size)} alone")
+            allowed = bounds(size, ranges).range
+            low, high = max(dim.min, _LEAST_DYNAMIC), dim.max
+            if (allowed.min or 0) > low or (allowed.max is not None and (high is None or allowed.max < high)):
+                most = "any size" if allowed.max is None else allowed.max
+                raise _refused(f"dim {place} of {port.name} would be {allowed.min} to {most} alone")
 
 
 class _Writing:
