@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from seed_models import decoder, instance_norm, linear, unet, wide_types
 from torch import nn
 from torch.export import Dim
 
 import trtdiag
+from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
 from trtdiag.benchmark.clock import Timed
 from trtdiag.engine.inductor import package
 from trtdiag.engine.profiles import usual_inputs

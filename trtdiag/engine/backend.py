@@ -109,10 +109,12 @@ class Backend(ABC):
     Attributes:
         name: Its name in the registry.
         device: The type of device that its engines run on (``cpu``, ``cuda``).
+        builds: Whether programs are compiled for it.
     """
 
     name: str
     device: str
+    builds = True
 
     @abstractmethod
     def require(self, target: Target) -> None:
@@ -248,7 +250,7 @@ def refuse_as_builder(backend: Backend) -> None:
     Raises:
         UserError: ``unknown-backend``: it only runs what is in the place of another one's engines.
     """
-    if backend.name not in BUILDERS:
+    if not backend.builds:
         raise UserError(
             f"programs are not compiled for the backend {backend.name!r}",
             because="it runs the segments that optimize='latency' gives to it",

@@ -26,6 +26,7 @@ class InductorBackend(Backend):
 
     name = "inductor"
     device = "cpu"
+    builds = False
 
     def require(self, target: Target) -> None:
         """Nothing: PyTorch brings AOTInductor."""
