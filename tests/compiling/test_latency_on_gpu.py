@@ -1,0 +1,56 @@
+"""``optimize="latency"`` where TensorRT and AOTInductor run; needs a GPU, TensorRT, a C++ compiler and triton."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+import trtdiag
+from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.targets import installed_version
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        installed_version() is None or not torch.cuda.is_available(), reason="needs TensorRT and a GPU to build for"
+    ),
+    pytest.mark.skipif(find_spec("triton") is None, reason="AOTInductor needs triton on a GPU"),
+]
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.InstanceNorm2d(8), nn.GELU())
+        self.second = nn.Sequential(nn.Conv2d(8, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 4, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_both_ways_of_each_block_run_and_the_program_agrees(device: str, tmp_path: Path) -> None:
+    torch.manual_seed(3)
+    module, x = Net().eval().to(device), torch.randn(2, 3, 32, 34, device=device)
+    dims = ({0: Dim("batch", min=1, max=5), 2: Dim("high", min=8, max=65), 3: Dim("wide", min=8, max=67)},)
+    options = CompileOptions(
+        None, "tensorrt", optimization_level=1, partition=PartitionOptions(min_segment_ops=0), optimize="latency"
+    )
+    state = compile_in_stages((module, (x,), {}, dims), options)
+    assert state.verified.passed
+    assert state.optimization is not None
+    for block in state.optimization.blocks:
+        assert {*block.times_ms} == {"tensorrt", "inductor"}, block
+    trtdiag.save(state.compiled, tmp_path / "fastest.pt2")
+    loaded = trtdiag.load(tmp_path / "fastest.pt2")
+    for shape in ((1, 3, 8, 8), (3, 3, 37, 41), (5, 3, 65, 67)):
+        given = torch.randn(shape)
+        expected = module(given.to(device)).cuda()
+        # float32, sums of at most 72 terms in another order
+        torch.testing.assert_close(loaded(given.cuda()), expected, rtol=1e-3, atol=1e-4)
