@@ -196,7 +196,7 @@ def compile_command(
         built_for = gpus_line(found.engines)
         if built_for:
             console.print(f"{built_for}\n", highlight=False, markup=False)
-        for note in program.notes:
+        for note in (each for each in program.notes if each not in notes):  # these stand above
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
         if found.verification is not None:
             console.print(verification_text(found.verification, program.words), crop=False)

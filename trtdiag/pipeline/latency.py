@@ -32,7 +32,7 @@ from trtdiag.network import WeightKeys
 from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
-from trtdiag.pipeline.latency_choices import choices, named
+from trtdiag.pipeline.latency_choices import choices, named, words
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.compiled import CompiledProgram
@@ -212,7 +212,8 @@ class _Search:
             )
             for kinds in states
         ]
-        return replace(result, optimization=self.told(parts, wholes, taken, notes))
+        found = self.told(parts, wholes, taken, notes)
+        return replace(result, optimization=found, notes=(*result.notes, *words(found)))
 
     def _made(self, kinds: Sequence[str], parts: Sequence[_Part]) -> State:
         """The program with runs of blocks of one kind as one segment each."""

@@ -61,13 +61,14 @@ def named(kinds: Sequence[str]) -> str:
 
 
 def words(found: Optimization) -> Iterator[str]:
-    """What was measured and chosen, a line each."""
+    """What was measured and chosen, a line each; blocks that are alike once."""
     sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
     for whole in found.wholes:
         took = "not timed" if whole.time_ms is None else f"{whole.time_ms:.3g} ms"
         verdict = f"not taken: {whole.why_not}" if whole.why_not else "taken"
         yield f"whole program as {whole.name}: {took} on {found.device}{f' at {sizes}' if sizes else ''}; {verdict}"
-    for block in found.blocks:
+    told = {(block.ops, *block.times_ms.values(), block.chosen): block for block in reversed(found.blocks)}
+    for block in reversed(told.values()):  # the first of those that are alike and run alike
         times = ", ".join(f"{kind} {took:.3g} ms" for kind, took in block.times_ms.items())
         refused = "".join(f"; not by {kind}: {why}" for kind, why in block.refused.items())
         alike = f", {block.like} alike" if block.like > 1 else ""

@@ -60,7 +60,7 @@ def engines_text(
     every = amount(inside + len(left), "op")
     if manifests:
         built = f"{inside:,} of {every} in {amount(len(manifests), 'engine')}"
-        head = Text(f"{built} (backend {manifests[0].backend}, {plan.target.name})", style="bold green")
+        head = Text(f"{built} (backend {_backends(manifests)}, {plan.target.name})", style="bold green")
     else:
         kept = sum(entry.limit is COMPILED for entry in left)
         what = f"no engine beside the {kept:,} that it had before" if kept else "0 engines: everything stays in PyTorch"
@@ -118,6 +118,10 @@ def _reason_of(entry: Fallback) -> tuple[str, str]:
     return (entry.limit.code, "") if entry.cause is Cause.SMALL else reason_of(entry)
 
 
+def _backends(manifests: Sequence[Manifest]) -> str:
+    return " and ".join(dict.fromkeys(manifest.backend for manifest in manifests))
+
+
 def ending_text(engines: Sequence[Engine], kept: int, saved: str) -> RenderableType:
     """The line that ``compile`` ends with: what was really made.
 
@@ -127,7 +131,7 @@ def ending_text(engines: Sequence[Engine], kept: int, saved: str) -> RenderableT
         saved: Where it is now, ``model_trt.pt2 (1,000 bytes)``.
     """
     if engines:
-        backend = engines[0].manifest.backend
+        backend = _backends([engine.manifest for engine in engines])
         made = f"{amount(len(engines), 'engine')} of the {backend} backend"
         told = f"compiled: {saved}, {made}{' (no TensorRT engine was built)' * (backend == 'reference')}"
     elif kept:
