@@ -75,7 +75,7 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
             yield OptionWarning(name, getattr(options, name), why)
 
 
-def warn_of(found: Iterable[OptionWarning]) -> None:
+def warn_of(found: Iterable[Warning]) -> None:
     """Warn of each, as coming from the line outside this package that called into it."""
     level, frame = 1, inspect.currentframe()
     while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "trtdiag":

@@ -21,7 +21,11 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("shapes", "dims", "fixdims", "dtypes"),
         "sizes, guards and their solver, integers and floats",
     ),
-    ("engines on paper", ("network", "convert", "partition"), "typed layers, ops as layers, what goes together"),
+    (
+        "engines on paper",
+        ("network", "convert", "converters", "partition"),
+        "typed layers, ops as layers, what goes together",
+    ),
     ("engines", ("engine", "runtime", "artifact"), "built, called from a program, saved"),
     (
         "what is said",
@@ -31,14 +35,14 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("what is served", ("deployment",), "models of Triton Inference Server, engines alone for C++"),
     (
         "the way through",
-        ("pipeline", "fleet"),
+        ("pipeline", "testing", "fleet"),
         "the stages in order: analyze, compile, verify, bench, and the repairs between them; many programs at once",
     ),
     ("the doors", ("cli", "torch_backend", "pytest_plugin"), "commands, torch.compile, pytest"),
 )
 """Title, rooms, and what they are about, in the order in which data moves."""
-PARTS_OF_ROOMS = frozenset({"asked_profiles", "option_keywords", "option_warnings"})
-"""Files that belong to ``options``."""
+PARTS_OF_ROOMS = frozenset({"asked_profiles", "option_keywords", "option_warnings", "converter_packages"})
+"""Files that belong to ``options``, and what ``converters`` are loaded by."""
 _WIDTH, _LEFT, _FLOOR, _ROOM, _GAP = 960, 232, 74, 34, 8
 
 

@@ -14,10 +14,17 @@ from typing import Any
 from words import fenced, plain
 
 import trtdiag
+import trtdiag.converters
+import trtdiag.testing
 
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Warns|Yields|Example):$")
 _ENTRY = re.compile(r"^(?P<name>[*\w.]+)(?: \([^)]*\))?: (?P<text>.*)", re.DOTALL)
 _WIDE = 96
+_MODULES: dict[ModuleType, tuple[str, ...]] = {
+    trtdiag.converters: tuple(trtdiag.converters.__all__),
+    trtdiag.testing: ("check_converter", "CheckedConverter"),
+}
+"""Modules beside the front door, with the names that they offer."""
 
 
 def pages() -> dict[str, str]:
@@ -28,12 +35,27 @@ def pages() -> dict[str, str]:
         "Results": {name: each for name, each in public.items() if _is_result(each)},
         "Options": {name: each for name, each in public.items() if isinstance(each, type) and not _is_result(each)},
     }
-    lines = ["# Python", "", "All of it are names of `trtdiag`; [errors](errors.md) have a page of their own.", ""]
+    lines = [
+        "# Python",
+        "",
+        "Functions, results and options are names of `trtdiag`; [errors](errors.md) have a page of their own. What",
+        "converters of ops of one's own are written with, and checked, are names of `trtdiag.converters` and",
+        "`trtdiag.testing`.",
+        "",
+    ]
     for title, entries in groups.items():
         lines += [f"## {title}", ""]
         for name, entry in entries.items():
             if not (isinstance(entry, type) and issubclass(entry, trtdiag.TrtdiagError)):
                 lines += _entry(name, entry)
+    for module, names in _MODULES.items():
+        lines += [
+            f"## {module.__name__} {{ #{module.__name__.replace('.', '-')} }}",
+            "",
+            *_text(inspect.getdoc(module)),
+        ]
+        for name in names:
+            lines += _entry(name, getattr(module, name), module.__name__)
     return {"reference/python.md": "\n".join(lines) + "\n"}
 
 
@@ -50,24 +72,26 @@ def _is_result(entry: Any) -> bool:
     return isinstance(entry, type) and not is_option and not issubclass(entry, Warning)
 
 
-def _entry(name: str, entry: Any) -> Iterator[str]:
+def _entry(name: str, entry: Any, module: str = "trtdiag") -> Iterator[str]:
     yield f"### {name} {{ #{name} }}"
     yield ""
     if isinstance(entry, type):
         yield from _text(inspect.getdoc(entry))
         yield from _members(entry)
     else:
-        yield fenced(_signature(f"trtdiag.{name}", entry), "python")
+        yield fenced(_signature(f"{module}.{name}", entry), "python")
         yield ""
         yield from _text(inspect.getdoc(entry))
 
 
 def _members(kind: type) -> Iterator[str]:
-    """The public methods and properties that a class itself defines."""
+    """The public methods and properties that a class defines; of what converters write with, inherited ones too."""
     if issubclass(kind, Enum):
-        yield ", ".join(f"`{each.value}`" for each in kind)
+        of_network = kind.__module__.startswith("trtdiag.network")  # values there are formulas
+        yield ", ".join(f"`{each.name if of_network else each.value}`" for each in kind)
         yield ""
-    for name, member in vars(kind).items():
+    bases = [vars(base) for base in kind.__mro__ if base.__module__.startswith("trtdiag.convert")] or [vars(kind)]
+    for name, member in (item for base in bases for item in base.items()):
         function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
         if name.startswith("_") or not isinstance(function, (FunctionType, property)):
             continue

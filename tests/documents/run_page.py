@@ -16,6 +16,7 @@ import torch
 
 from tests.documents.pages import ROOT, Block, Command, blocks, commands
 from tests.documents.shown import missing
+from tests.harness.own_converters import as_installed, registered_apart
 from trtdiag.cli.main import main
 
 RUN_ELSEWHERE = {
@@ -58,7 +59,7 @@ class Page:
             AssertionError: What a block shows is not what it gave; names page and line.
         """
         found = blocks(self.path)
-        with own_modules(self.folder):
+        with own_modules(self.folder), registered_apart():
             for block in found:
                 self._run(block)
         return len(found)
@@ -89,6 +90,8 @@ class Page:
     def _command(self, command: Command) -> None:
         if command.words in RUN_ELSEWHERE:
             assert not command.shown
+            if (self.folder / "pyproject.toml").exists():
+                as_installed(self.folder)
             return
         printed = printed_by(command.words, self.folder)
         wrong = missing(command.shown, printed)

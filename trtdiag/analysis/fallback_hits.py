@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from trtdiag.analysis.fallbacks import FallbackGroup, LeftOp, PartitionFacts
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Impact, Severity
@@ -13,7 +13,12 @@ HEAVY_BYTES = 64 * 2**20
 
 
 def fallback_hits(
-    facts: PartitionFacts, group: FallbackGroup, message: str, advice: str, root: str = ""
+    facts: PartitionFacts,
+    group: FallbackGroup,
+    message: str,
+    advice: str,
+    root: str = "",
+    evidence: Iterable[Evidence] = (),
 ) -> Iterator[Hit]:
     """One hit for each op of a group; together they are one finding.
 
@@ -23,13 +28,14 @@ def fallback_hits(
         message: Why they stay, one sentence.
         advice: What to do where the limit names nothing.
         root: The finding that is the cause, as in ``Hit.because_of``.
+        evidence: What else is known of it.
     """
     severity = severity_of(facts, group)
     ending = " (require_full leaves none to PyTorch)" if facts.require_full else f"; {_effect(facts, group)}"
     for left in group.left:
         yield Hit(
             message + ending,
-            _evidence(group, left),
+            (*_evidence(group, left), *evidence),
             left.place,
             Fix(left.limit.fix or advice),
             cause=group.key,

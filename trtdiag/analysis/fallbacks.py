@@ -47,6 +47,8 @@ _BY_CODE: Mapping[str, Why] = {
 # What says more about the tensors than about the op: one group for all ops.
 _OF_TENSORS = frozenset({"double-precision", "no-counterpart", "integer-width", "int64-range", "unbounded-size"})
 OUR_FAULT = "converter-failed"
+_OF_TORCH = frozenset({"aten", "prims", "prim", "operator", "math", "torch", "higher_order", "quantized_decomposed"})
+"""What the names of ops begin with that torch itself has."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class FallbackGroup:
         left: Every one, in graph order.
         cost: What the partition would be if engines could hold them; ``None`` where it was not worked out.
         crossing: Bytes that cross between engines and these ops.
+        crossings: How many tensors that is.
     """
 
     why: Why
@@ -79,6 +82,12 @@ class FallbackGroup:
     left: tuple[LeftOp, ...]
     cost: WhatIf | None
     crossing: Bytes
+    crossings: int = 0
+
+    @property
+    def of_package(self) -> bool:
+        """Whether it is an op of a package beside torch, with a kernel of its own."""
+        return self.op.partition(".")[0] not in _OF_TORCH and "." in self.op
 
     @property
     def key(self) -> str:
@@ -212,6 +221,7 @@ def _group(
     counts = Counter(fallback.op for fallback in found)
     ((op, _),) = counts.most_common(1)
     nodes = frozenset(fallback.node for fallback in found)
+    crossing = _crossing(plan.partitioned, nodes)
     return FallbackGroup(
         _BY_CODE.get(key[0], Why.LIMIT),
         key[0],
@@ -219,7 +229,8 @@ def _group(
         len(counts) - 1,
         tuple(_left(fallback, program, plan) for fallback in found),
         if_inside(plan.partitioned, op, nodes) if ask else None,
-        _crossing(plan.partitioned, nodes),
+        summed(crossing),
+        len(crossing),
     )
 
 
@@ -229,17 +240,18 @@ def _left(fallback: Fallback, program: Program, plan: EnginePlan) -> LeftOp:
     return LeftOp(fallback.node, fallback.limit, place)
 
 
-def _crossing(parts: Partitioned, nodes: frozenset[str]) -> Bytes:
+def _crossing(parts: Partitioned, nodes: frozenset[str]) -> list[Bytes]:
+    """The bytes of each tensor that crosses between engines and these ops."""
     graph = parts.plan.graph
     touched: set[str] = set()
     for op in graph.ops:
         if op.name in nodes:
             touched.update((op.name, *op.elements), (graph.tensors[read].name for read in op.reads))
-    return summed(
+    return [
         boundary.bytes
         for boundary in parts.boundaries
         if boundary.tensor in touched and (boundary.producer is not None or boundary.consumers)
-    )
+    ]
 
 
 def summed(counts: Iterable[Bytes]) -> Bytes:

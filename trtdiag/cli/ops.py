@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,7 +17,9 @@ from trtdiag.cli.option_groups import debug_option
 from trtdiag.cli.output_paths import check_reports, report_places
 from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.value_checks import CheckedCommand
+from trtdiag.converter_packages import failures
 from trtdiag.errors import UserError
+from trtdiag.option_warnings import warn_of
 from trtdiag.wording import near
 
 if TYPE_CHECKING:
@@ -32,7 +35,8 @@ def ops(words: tuple[str, ...], target: str | None, json_path: str | None) -> No
     """List the ops that have a converter, and the core ATen ops that stay with PyTorch, with the reason.
 
     With WORDS those alone that have one of them in their name.  A converter may still refuse a call:
-    `trtdiag analyze` says which and why.
+    `trtdiag analyze` says which and why.  Packages with converters of their own (entry point group
+    trtdiag.converters) are named.
 
     \b
     Examples:
@@ -46,6 +50,7 @@ def ops(words: tuple[str, ...], target: str | None, json_path: str | None) -> No
     from trtdiag.targets.versions import get_target
 
     found = coverage(get_target(target))
+    warn_of(failures())
     if words:
         found = _named(found, words)
     if json_path is not None:
@@ -90,7 +95,8 @@ def _plain(found: Coverage) -> dict[str, object]:
         "dtypes": sorted(found.target.dtypes),
         "layers_written_otherwise": list(found.written_otherwise),
         "converters": [
-            {"op": c.op, "schema": c.schema, "family": c.family, "notes": c.notes} for c in found.converters
+            {"op": c.op, "schema": c.schema, "family": c.family, "notes": c.notes, "package": c.package}
+            for c in found.converters
         ],
         "core_decomposed": list(found.decomposed),
         "core_sizes": list(found.sizes),
@@ -113,9 +119,13 @@ def _counts(found: Coverage) -> dict[str, int]:
 
 def _print(found: Coverage, console: Console, *, every: bool) -> None:
     if found.converters:
-        table = Table("op", "family", "what it does not take, or does in its own way", box=None, pad_edge=False)
+        others = not all(each.built_in for each in found.converters)
+        package = ["package"] if others else []
+        table = Table(
+            "op", *package, "family", "what it does not take, or does in its own way", box=None, pad_edge=False
+        )
         for each in found.converters:
-            table.add_row(Text(each.op), Text(each.family), Text(each.notes))
+            table.add_row(Text(each.op), *([Text(each.package)] if others else []), Text(each.family), Text(each.notes))
         console.print(table)
         console.print()
     if found.missing:
@@ -133,8 +143,10 @@ def _print(found: Coverage, console: Console, *, every: bool) -> None:
                 console.print(Text(f"{what}: {', '.join(names)}"))
         return
     counts = _counts(found)
+    brought_by = Counter(each.package for each in found.converters if not each.built_in)
+    brought = "".join(f", {count} of them from {package}" for package, count in sorted(brought_by.items()))
     told = [
-        f"{counts['converters']} ops have a converter.",
+        f"{counts['converters']} ops have a converter{brought}.",
         f"Of {counts['core']} core ATen ops {counts['core_with_converter']} have a converter, "
         f"{counts['core_decomposed']} are taken apart, {counts['core_sizes']} are sizes and computed where they "
         f"are needed, {counts['core_missing']} stay with PyTorch.",

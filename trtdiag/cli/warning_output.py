@@ -1,4 +1,7 @@
-"""What of all warnings reaches the person at the terminal: those about options by name, torch's with ``--verbose``."""
+"""What of all warnings reaches the person at the terminal.
+
+Those about options, by name, and about packages with converters; torch's with ``--verbose``.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
+from trtdiag.converter_packages import ConverterWarning
 from trtdiag.import_hook import after_import
 from trtdiag.option_warnings import OptionWarning
 from trtdiag.wording import one_line
@@ -25,16 +29,18 @@ _OF_ARGUMENTS = {"time_limit_s": "limit_s"}
 
 @contextmanager
 def told_warnings() -> Iterator[None]:
-    """Print warnings about options to stderr in this block, each time and not once, all others with ``--verbose``.
+    """Print warnings about options and packages to stderr in this block, each time and not once.
 
-    So it is with what torch logs, which is about its own ways; with ``TORCH_LOGS`` set it comes as asked for.
+    All others come with ``--verbose``.  So does what torch logs, which is about its own ways; with ``TORCH_LOGS`` set
+    it comes as asked for.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("always", OptionWarning)
+        warnings.simplefilter("always", ConverterWarning)
         usual = warnings.showwarning
 
         def show(message: Warning | str, *where: Any, **more: Any) -> None:
-            if isinstance(message, OptionWarning):
+            if isinstance(message, (OptionWarning, ConverterWarning)):
                 _print(message)
             elif _verbose():
                 usual(message, *where, **more)
@@ -62,11 +68,14 @@ def _hold_back_logs() -> None:
                     stream.addFilter(_is_told)
 
 
-def _print(warning: OptionWarning) -> None:
+def _print(warning: OptionWarning | ConverterWarning) -> None:
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("quiet"):
         return
-    told = Text.assemble(("warning: ", "bold yellow"), f"{_named(warning, context)} has no effect: {warning.why}")
+    words = one_line(str(warning), _LONGEST_CHARS)
+    if isinstance(warning, OptionWarning):
+        words = f"{_named(warning, context)} has no effect: {warning.why}"
+    told = Text.assemble(("warning: ", "bold yellow"), words)
     Console(stderr=True, highlight=False).print(told, soft_wrap=True)
 
 

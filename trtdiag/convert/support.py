@@ -13,9 +13,10 @@ from trtdiag.convert.facts import ConversionContext, Support
 from trtdiag.convert.interpret import Interpreter, reads_in_order
 from trtdiag.convert.limits import random_limit, too_large
 from trtdiag.convert.refusal import Refused
-from trtdiag.convert.registry import converter_of
+from trtdiag.convert.registry import Converter, converter_of
 from trtdiag.convert.writer import Writer
 from trtdiag.errors import InternalError
+from trtdiag.frontend.user_code import said
 from trtdiag.graph.limit import FROM_DATA, Limit
 from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, target_name
 from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
@@ -105,7 +106,7 @@ class _Trials:
         return None
 
     def _trial(self, node: Node) -> Limit | None:
-        source = self._source
+        source, converter = self._source, converter_of(node.target)
         builder = NetworkBuilder(source.ranges, source.given)
         asked: dict[Expr, Value] = {}
 
@@ -125,9 +126,11 @@ class _Trials:
         except Refused as refused:
             return refused.limit
         except InternalError as error:
-            return Limit(
-                "converter-failed", f"its converter wrote a wrong network: {error.because}", "report it with the model"
-            )
+            return _wrong(converter, f"wrote a wrong network: {error.because}")
+        except Exception as error:
+            if converter is None or converter.built_in:
+                raise
+            return _wrong(converter, f"raised {said(error)}")
 
     def _enter(self, interpreter: Interpreter, node: Node) -> None:
         """What the op reads, as inputs of the trial; integers of the program as constants, for their values."""
@@ -177,6 +180,15 @@ class _Trials:
             else:
                 parts.append(value.type)
         return ("node", tuple(parts), tuple(self._source.planned.get(node.name, ())), content)
+
+
+def _wrong(converter: Converter | None, what: str) -> Limit:
+    """A converter that does not do what it should: of trtdiag, or of a package, whose fault it then is."""
+    if converter is None or converter.built_in:
+        return Limit("converter-failed", f"its converter {what}", "report it with the model")
+    by = f"its converter, of {converter.package}, {what}"
+    fix = f"correct that converter (trtdiag.testing.check_converter shows it alone), or tell {converter.package} of it"
+    return Limit("package-converter-failed", by, fix)
 
 
 def _values(known: Any) -> list[Value]:

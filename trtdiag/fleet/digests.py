@@ -13,6 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from trtdiag import __version__
+from trtdiag.converter_packages import packages
 from trtdiag.files.atomic_write import write_entry
 from trtdiag.fleet.facts import SweepProgram
 
@@ -105,11 +106,27 @@ def _modules(name: str, places: Sequence[str] | None = None) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def of_tool() -> list[str]:
-    """What stands for trtdiag and torch in a key: between two releases the code changes while the version does not."""
+    """What stands for trtdiag, torch and packages with converters in a key.
+
+    Between two releases the code changes while the version does not.
+    """
+    own = [__version__, _digest_below(Path(__file__).resolve().parents[1]), version_of("torch") or ""]
+    return [*own, *(f"{each.name} {each.version} {_converters_digest(each.module)}" for each in packages())]
+
+
+def _digest_below(folder: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).resolve().parents[1].rglob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         digest.update(path.read_bytes())
-    return [__version__, digest.hexdigest(), version_of("torch") or ""]
+    return digest.hexdigest()
+
+
+def _converters_digest(module: str) -> str:
+    """Of the files of a package: its converters may be in any of them."""
+    first = next(_modules(module.partition(".")[0]), None)
+    if first is None:
+        return "not there"
+    return _digest_below(Path(first).parent) if Path(first).name == "__init__.py" else file_digest(first)
 
 
 def version_of(distribution: str) -> str | None:

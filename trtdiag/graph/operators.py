@@ -145,6 +145,16 @@ def core_operators() -> tuple[OpOverload, ...]:
     return tuple(sorted(found, key=target_name))
 
 
+def registered_schema(name: str) -> str | None:
+    """Return the schema of an op, as torch prints it, by its name as one writes it: ``aten.add.Tensor``.
+
+    ``None`` where no such op is registered.
+    """
+    namespace, op, overload = name.split(".")
+    found = getattr(getattr(getattr(torch.ops, namespace), op, None), overload, None)
+    return str(found._schema) if isinstance(found, OpOverload) else None  # noqa: SLF001 - torch has no public accessor
+
+
 _KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}
 
 

@@ -17,6 +17,7 @@ from trtdiag.analysis.run import RuleRun, run
 from trtdiag.analysis.tried_builds import TriedBuilds
 from trtdiag.analysis.unused_entries import unused_entries
 from trtdiag.arguments import checked, flag, function, instance, optional
+from trtdiag.converter_packages import failures
 from trtdiag.dims.system import dim_system
 from trtdiag.dtypes.census import dtype_facts
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
@@ -92,7 +93,7 @@ def analyze(
     chosen = with_changes(options or AnalyzeOptions(), changes)
     # What is built on trial is built of the weights; else they are looked at here and there.
     found = examine(resolve_source(source, inputs, meta=meta), chosen, Clock(progress), whole=chosen.try_build)
-    warn_of((*without_effect(chosen), *entry_warnings(found)))
+    warn_of((*without_effect(chosen), *entry_warnings(found), *failures()))
     return Report(found, rules=rules())
 
 
@@ -267,6 +268,7 @@ def _not_checked(facts: Analysis, ran: RuleRun) -> Iterator[str]:
         yield NO_WEIGHTS
     for unused in entry_warnings(facts):
         yield f"{unused.option} {unused.value}: {unused.why}"
+    yield from map(str, failures())
     for why, ids in grouped((_not_run_words(item.reason), item.rule) for item in ran.not_run).items():
         yield f"{f'rule {ids[0]}' if len(ids) == 1 else f'{len(ids)} rules ({listed(ids)})'}: {why}"
     if facts.checked is not None and facts.checked.unchecked:

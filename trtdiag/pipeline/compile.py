@@ -14,6 +14,7 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.not_checked import after_compiling
 from trtdiag.arguments import checked, function, instance, optional
+from trtdiag.converter_packages import failures
 from trtdiag.engine.backend import get_backend, refuse_as_builder
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same import Named, refuse_same
@@ -91,6 +92,7 @@ def compile(
 
     Warns:
         OptionWarning: Of each option that has no effect with this backend, these other options, or this program.
+        ConverterWarning: Of each package whose converters could not be imported.
     """
     chosen = with_changes(options or CompileOptions(), changes)
     asked = resolve_source(source, inputs)
@@ -137,7 +139,7 @@ def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: Ver
         raise nothing_to_time(cannot_run)
 
     state = State(examine(source, diagnosis_options(options, target), clock, options.opt))
-    warn_of((*without_effect(options, backend.name), *entry_warnings(state.analysis)))
+    warn_of((*without_effect(options, backend.name), *entry_warnings(state.analysis), *failures()))
     refuse_errors(state.report, force=options.force)
     exported = state.program.exported
     if exported is None:

@@ -14,6 +14,7 @@ import torch
 from torch._export.serde import serialize
 from torch._export.verifier import Verifier
 
+from trtdiag.converter_packages import load_packages
 from trtdiag.frontend.archive.summary import DISPATCHED, EXTENSION, namespace_of
 from trtdiag.frontend.archive.unsafe_operators import refusal_by_name, refusal_by_schema
 
@@ -56,6 +57,9 @@ def _judge_dispatched(namespace: str, name: str, overload: str | None) -> tuple[
     if refusal:
         return False, refusal
     found = getattr(getattr(torch.ops, namespace), name, None)
+    if found is None:
+        load_packages()  # who brings a converter of an op registers the op
+        found = getattr(getattr(torch.ops, namespace), name, None)
     if overload is None:
         return isinstance(found, torch._ops.HigherOrderOperator), ""
     op = getattr(found, overload, None) if isinstance(found, torch._ops.OpOverloadPacket) else None
