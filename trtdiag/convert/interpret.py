@@ -19,6 +19,7 @@ from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.operators import OpOverload, named_arguments, target_name
+from trtdiag.graph.quantizers import is_dequantizer
 from trtdiag.graph.values import NumberValue, TensorValue, is_row_major
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, Origin, Tensor
@@ -74,7 +75,8 @@ class Interpreter:
     def constant(self, node: Node) -> None:
         """A tensor that the program brings, in its planned dtype."""
         tensor, dtype = self._source.held[node], self._source.planned[node.name][0]
-        self.known[node] = self.write.constant(tensor if tensor.dtype == dtype else tensor.to(dtype))
+        content = tensor if tensor.dtype == dtype else tensor.to(dtype)
+        self.known[node] = self.write.constant(content, DType.holding(dtype))
 
     def number(self, node: Node) -> None:
         """A number: its expression over program symbols."""
@@ -165,7 +167,7 @@ def _refuse_small_integers(node: Node, call: Call) -> None:
             raise refuse(
                 "byte-mask", "it indexes with uint8, which PyTorch takes for a mask", "convert the mask to bool"
             )
-    if is_cast(node) or classify(node) is NodeKind.NO_OP:
+    if is_cast(node) or is_dequantizer(call.op) or classify(node) is NodeKind.NO_OP:
         return
     values = [value for given in call.arguments.values() for value in (given if isinstance(given, list) else [given])]
     dtypes = [value.dtype for value in values if isinstance(value, Value)]

@@ -71,9 +71,9 @@ class ReshapeWriter:
             self.sizes.note(value)
         return values
 
-    def constant(self, content: torch.Tensor) -> Value:
-        """A tensor that the network brings."""
-        return self.builder.constant(content)
+    def constant(self, content: torch.Tensor, dtype: DType | None = None) -> Value:
+        """A tensor that the network brings; ``dtype`` is said for a quantized one."""
+        return self.builder.constant(content, dtype=dtype)
 
     def attribute(self, sizes: Sequence[Expr]) -> tuple[Sizes, list[Value]]:
         """Sizes as an attribute of a layer, or as its next input where not all are numbers."""

@@ -19,6 +19,7 @@ from trtdiag.errors import InternalError
 from trtdiag.frontend.user_code import said
 from trtdiag.graph.limit import FROM_DATA, Limit
 from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, target_name
+from trtdiag.graph.quantizers import QUANTIZED_DTYPES
 from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
@@ -135,7 +136,7 @@ class _Trials:
     def _enter(self, interpreter: Interpreter, node: Node) -> None:
         """What the op reads, as inputs of the trial; integers of the program as constants, for their values."""
         held = self._source.held.get(node)
-        if held is not None and not held.is_floating_point():
+        if held is not None and (not held.is_floating_point() or held.dtype in QUANTIZED_DTYPES):
             interpreter.constant(node)
             return
         values = self._source.reader.read(node)

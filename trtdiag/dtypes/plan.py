@@ -18,6 +18,7 @@ from trtdiag.dtypes.planned_dtype import Planned, no_counterpart
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.inputs import Placeholder, placeholders_of
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer_node, makes_floats
 from trtdiag.graph.values import leaves
 from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.lowered_facts import Lowered
@@ -102,6 +103,10 @@ class _Planning:
             planned = self._doubles.planned(node, value)
         elif dtype == torch.uint8 and "uint8" in self.target.edge_dtypes and is_uint8_at_the_edge(node, self._held):
             planned = Planned(torch.uint8, "enters or leaves next to its cast")
+        elif dtype in QUANTIZED_DTYPES and self._is_dequantized_weight(node):
+            planned = Planned(dtype, "it is dequantized where it is read")
+        elif dtype == torch.float8_e4m3fn and (self._held(node) is not None or is_quantizer_node(node)):
+            planned = Planned(torch.float32, f"float32 holds every {dtype_text(dtype)}")
         elif dtype in NARROW:
             planned = Planned(torch.int32, f"int32 holds every {dtype_text(dtype)}")
         elif dtype == torch.int64:
@@ -109,6 +114,11 @@ class _Planning:
         else:
             planned = no_counterpart(dtype, self.target.name_without(dtype_text(dtype)))
         return _Tensor(dtype, planned)
+
+    def _is_dequantized_weight(self, node: Node) -> bool:
+        """Return whether a constant of few bits is read by nothing but ops that make floats of it."""
+        has = dtype_text(node.meta["val"].dtype) in self.target.dtypes and "Dequantize" in self.target.layers
+        return has and self._held(node) is not None and bool(node.users) and all(map(makes_floats, node.users))
 
     def _limit(self, node: Node) -> Limit | None:
         """Return why types keep an op out of engines; other nodes are in none by themselves."""

@@ -17,6 +17,7 @@ from trtdiag.dtypes.value_span import INT32_MAX, INT32_MIN, Span, leaves_dtype, 
 from trtdiag.graph.inputs import Placeholder
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import given_to, operator_of, short_name, value_arguments
+from trtdiag.graph.quantizers import is_quantizer
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.shapes.ranges import graph_sizes
@@ -81,6 +82,8 @@ class Integers:
 
     def _wrapping(self, node: Node, dtype: torch.dtype) -> Limit | None:
         op = operator_of(node)
+        if op is not None and is_quantizer(op):
+            return None  # it clamps
         name = "" if op is None else short_name(op)
         why = self._spans.wrapping.get(node.name, "")
         if name in _BITWISE and (dtype.is_signed or name != "bitwise_not"):

@@ -16,6 +16,7 @@ from trtdiag.lower.passes.in_place import in_place
 from trtdiag.lower.passes.indices import bring_indices_inside
 from trtdiag.lower.passes.memory_order import forget_memory_order
 from trtdiag.lower.passes.nested_graphs import inline_nested_graphs
+from trtdiag.lower.passes.quantizers import name_quantizers_alike
 from trtdiag.lower.passes.scalars import lift_scalars
 
 
@@ -35,6 +36,7 @@ PASSES: tuple[Pass, ...] = (
         "in-place", in_place, "before decomposing: only functional ops have decompositions, and order stops mattering"
     ),
     Pass("dead code", take_dead_code_out, "what fell out so far needs no tracing"),
+    Pass("quantizers", name_quantizers_alike, "before decomposing, which would tear them apart"),
     Pass("decompose", decompose, "as early as it can be: every later pass then sees few kinds of ops"),
     Pass("memory order", forget_memory_order, "before copies go: they may be what gave a view the strides it needs"),
     Pass("copies", take_copies_out, "after decomposing, which leaves clones and casts that change nothing"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from trtdiag.graph.quantizers import is_dequantizer
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.levels import earliest_level, latest_level
 from trtdiag.partition.op_graph import OpGraph
@@ -89,8 +90,11 @@ class _Placing:
 
     def _move(self, index: int, low: int, high: int, *, late: bool) -> None:
         own = self.levels[index]
-        if self.graph.ops[index].work and self._work[own] <= self.least_ops:
+        op = self.graph.ops[index]
+        if op.work and self._work[own] <= self.least_ops:
             return
+        if op.reads and is_dequantizer(op.target):
+            return  # it stays where its tensor is quantized: as numbers of few bits that would cross to no gain
         # Elsewhere than at a neighbour's level an op only brings more traffic.
         near = {low, high, own}
         for place in self.graph.ops[index].reads:

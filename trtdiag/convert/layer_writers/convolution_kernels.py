@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.quantized import paired
 from trtdiag.convert.layer_writers.spatial_dims import reaching, spatial
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse
@@ -13,7 +14,7 @@ from trtdiag.symbolic import Num, add
 
 def kernel_of(call: Call, dims: int) -> Value:
     """The kernel with two or three dims of space; one that the program brings stays a constant."""
-    weight, content = call.tensor("weight"), call.held.get("weight")
+    weight, content = paired(call.write, call.tensor("input"), call.tensor("weight")), call.held.get("weight")
     if not weight.dtype.is_float:
         raise refuse("integer-convolution", "the layer takes no integers", "compute it in float32")
     if not all(isinstance(size, Num) for size in weight.shape[2:]):

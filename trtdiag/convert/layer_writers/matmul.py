@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from trtdiag.convert.layer_writers.quantized import paired
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.reshape_writer import ONE, numbers
 from trtdiag.convert.writer import Writer
@@ -20,6 +21,7 @@ MOST_INTEGER_PRODUCTS = 1 << 24
 def product(write: Writer, left: Value, right: Value, *, transposed: bool = False) -> Value:
     """``torch.matmul(left, right)``, of the right one's last two dims swapped with ``transposed``."""
     require_batch(write, left, right)
+    right = paired(write, left, right)
     inner = right.shape[-1 if transposed or right.rank == 1 else -2]
     if not write.builder.facts.equal(left.shape[-1], inner):
         raise refuse(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.quantized import weight_by
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
+from trtdiag.graph.quantizers import QUANTIZED_DTYPES
 from trtdiag.network.dtype import DType
 from trtdiag.network.value import Value
 
@@ -45,7 +47,10 @@ def converted(call: Call) -> Value:
         memory_format=None) -> Tensor(a)
     aten::type_as(Tensor self, Tensor other) -> Tensor
     """
-    return _as(call.write, call.tensor("self"), call.out.dtype)
+    content, dtype = call.held.get("self"), call.out.dtype
+    if content is not None and content.dtype in QUANTIZED_DTYPES and dtype.is_float:
+        return weight_by(call.write, content, dtype)
+    return _as(call.write, call.tensor("self"), dtype)
 
 
 @converter

@@ -19,7 +19,14 @@ TACTIC_SOURCES = "TRTDIAG_TACTIC_SOURCES"
 
 
 def new_config(
-    dialect: Dialect, builder: Any, options: CompileOptions, *, pinned: bool, version: str, capability: str
+    dialect: Dialect,
+    builder: Any,
+    options: CompileOptions,
+    *,
+    pinned: bool,
+    quantized: bool = False,
+    version: str,
+    capability: str,
 ) -> Any:
     """A configuration.
 
@@ -28,6 +35,7 @@ def new_config(
         builder: Its builder.
         options: What the user asked for.
         pinned: Whether the network's layers are held to their types: 8.6 must then be allowed float16, and obey.
+        quantized: Whether it has Quantize or Dequantize layers: 8.6 must then be allowed int8.
         version: TensorRT's, for errors.
         capability: The compute capability of the GPU that builds; the options may name GPU generations in its place.
 
@@ -50,6 +58,8 @@ def new_config(
     if pinned and not dialect.strongly_typed:
         config.set_flag(trt.BuilderFlag.FP16)
         config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    if quantized and not dialect.strongly_typed:
+        config.set_flag(trt.BuilderFlag.INT8)
     # From 10 on contexts share profiles anyway; some releases of 8.6 cannot, see one_context.py.
     if not dialect.strongly_typed and SHARING in trt.PreviewFeature.__members__:
         config.set_preview_feature(getattr(trt.PreviewFeature, SHARING), True)

@@ -12,6 +12,7 @@ import torch
 
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.engine_bindings import input_name, layer_name, output_name, tensor_name
+from trtdiag.engine.tensorrt.int8_layers import Int8Layers
 from trtdiag.engine.tensorrt.log import Lines
 from trtdiag.engine.tensorrt.refusal import lacking, refused_layer
 from trtdiag.errors import EngineBuildError
@@ -68,6 +69,7 @@ class Emission:
 
     def __post_init__(self) -> None:
         self.pinned = any(tensor.dtype is DType.FLOAT16 for tensor in self.network.tensors)
+        self.int8 = Int8Layers(self.network)
 
     def write(self, emitters: Mapping[type[Layer], Emitter]) -> None:
         """Write inputs, layers and outputs.
@@ -77,8 +79,7 @@ class Emission:
         """
         for index, (port, tensor) in enumerate(zip(self.network.inputs, self.network.input_types, strict=True)):
             self._require_dtype(f"the input {port.name!r}", tensor.dtype)
-            numbers = (size.value if isinstance(size, Num) else None for size in tensor.shape)
-            sizes = tuple(number if isinstance(number, int) else -1 for number in numbers)
+            sizes = tuple(int(size.value) if isinstance(size, Num) else -1 for size in tensor.shape)
             made, why = self._input(input_name(index, port.name), self.dialect.dtype(tensor.dtype), sizes)
             if made is None:
                 raise refused_layer(self.network, _edge("input", port.name, port.tensor), self.lines, why)
@@ -90,8 +91,7 @@ class Emission:
         for placed in self.network.layers:
             for number in placed.outputs:
                 self._require_dtype(self.network.describe(placed), self.network.tensors[number].dtype)
-            known = self._known(placed)
-            if known is not None:  # written when a layer reads it as a tensor
+            if (known := self._known(placed)) is not None:  # written when a layer reads it as a tensor
                 self._constants[placed.outputs[0]] = placed, known
                 continue
             self._emit(placed, emitters)
@@ -151,13 +151,13 @@ class Emission:
         """
         if made is None:
             raise refused_layer(self.network, placed, self.lines)
-        node = placed.origin.node
-        self._used[node, kind] += 1
-        made.name = layer_name(node, kind, self._used[node, kind])
+        used = placed.origin.node, kind
+        self._used[used] += 1
+        made.name = layer_name(*used, self._used[used])
         # In brackets, since an engine's layer has what was told of all that it was fused from.
         self.dialect.tell_origin(made, f"[{placed.origin}]")
         self.layers[made.name] = placed
-        if pin is not None and self.pinned:
+        if pin is not None and self.pinned and not self.int8.frees(placed, pin[0]):
             self.dialect.pin(made, *pin)
             self.held[made.name] = made
         outputs = tuple(made.get_output(index) for index in range(made.num_outputs))
@@ -189,8 +189,8 @@ class Emission:
             made = self.tensor(port.tensor)
             if port.tensor in taken:
                 edge = _edge("output", port.name, port.tensor)
-                pin = (tensor.dtype if tensor.dtype.is_float else None, (tensor.dtype,))
-                made = self.adopt(edge, self.definition.add_identity(made), "Identity", pin)[0]
+                compute = tensor.dtype if tensor.dtype.is_float else None
+                made = self.adopt(edge, self.definition.add_identity(made), "Identity", (compute, (tensor.dtype,)))[0]
             taken.add(port.tensor)
             made.name = output_name(index, port.name)
             self.definition.mark_output(made)

@@ -17,6 +17,7 @@ from torch._export.verifier import Verifier
 from trtdiag.converter_packages import load_packages
 from trtdiag.frontend.archive.summary import DISPATCHED, EXTENSION, namespace_of
 from trtdiag.frontend.archive.unsafe_operators import refusal_by_name, refusal_by_schema
+from trtdiag.graph.quantizers import decomposed_ops
 
 # Functions of torch that export leaves in graphs (the verifier's own list, without
 # _call_custom_autograd_function_in_pre_dispatch: that one imports a module which the graph names).
@@ -29,7 +30,6 @@ _PREDISPATCH = (
 # The package whose import registers a namespace, where the two are not called the same.
 _PACKAGES = {
     "tensorrt": "torch_tensorrt",
-    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
     "fbgemm": "fbgemm_gpu",
     "flash_attn_2": "flash_attn",
     "image": "torchvision",
@@ -56,6 +56,8 @@ def _judge_dispatched(namespace: str, name: str, overload: str | None) -> tuple[
         refusal = f"torch.ops.{namespace} is no namespace of operators"
     if refusal:
         return False, refusal
+    if namespace == "quantized_decomposed":  # torch's own, which nothing of torch itself imports
+        decomposed_ops()
     found = getattr(getattr(torch.ops, namespace), name, None)
     if found is None:
         load_packages()  # who brings a converter of an op registers the op

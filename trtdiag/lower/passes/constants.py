@@ -13,7 +13,8 @@ from torch.fx import Node
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.move_to_device import is_here
-from trtdiag.graph.operators import writes
+from trtdiag.graph.operators import target_name, writes
+from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer, makes_floats
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.graph_copy import constant_tensors, identity
 from trtdiag.lower.template import frozen
@@ -75,7 +76,11 @@ def _may_run(node: Node) -> bool:
     target = node.target
     if target is operator.getitem:
         return True
-    if not isinstance(target, OpOverload) or target.namespace not in ("aten", "prims") or writes(node):
+    if not isinstance(target, OpOverload) or writes(node):
+        return False
+    if is_quantizer(target):  # what dequantizes stays beside its op: TensorRT multiplies the few bits
+        return target_name(target).startswith("quantized_decomposed.quantize_")
+    if target.namespace not in ("aten", "prims") or _widens(node):
         return False
     if torch.Tag.nondeterministic_seeded in target.tags or node.meta.get("unbacked_bindings"):
         return False
@@ -84,6 +89,13 @@ def _may_run(node: Node) -> bool:
     val = node.meta.get("val")
     outputs = val if isinstance(val, (list, tuple)) else [val]
     return all(isinstance(each, torch.Tensor) and _bytes(each) is not None for each in outputs)
+
+
+def _widens(node: Node) -> bool:
+    """Whether it makes floats of quantized numbers: an engine holds them as they are."""
+    source = node.args[0] if node.args else None
+    before = source.meta.get("val") if isinstance(source, Node) else None
+    return isinstance(before, torch.Tensor) and before.dtype in QUANTIZED_DTYPES and makes_floats(node)
 
 
 def _bytes(val: torch.Tensor) -> int | None:

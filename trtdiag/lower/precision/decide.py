@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from torch.fx import Graph, Node
 
+from trtdiag.graph.quantizers import is_dequantizer
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.families import COMBINING, FILLED, PRODUCTS, SELECTING, STATISTICS, STAYS, WEIGHING
@@ -46,12 +47,14 @@ class Decision:
         half: Ops that compute in half precision.
         affine: Batch norms among them, which become a scale and a shift.
         huge: Ops whose result holds values beyond half precision.
+        dequantized: Ops that make half precision of quantized numbers, in the place of float32.
     """
 
     stays: dict[Node, str] = field(default_factory=dict)
     half: set[Node] = field(default_factory=set)
     affine: set[Node] = field(default_factory=set)
     huge: set[Node] = field(default_factory=set)
+    dequantized: set[Node] = field(default_factory=set)
 
 
 def decide(graph: Graph, own: OwnReasons, constants: Constants) -> Decision:
@@ -71,6 +74,7 @@ class _Deciding:
         self._stays = self._found.stays
         self._positions: set[Node] = set()
         self._statistics: set[Node] = set()
+        self._dequantizers: list[Node] = []
         self._ops = [
             node
             for node in graph.nodes
@@ -89,6 +93,7 @@ class _Deciding:
         for node in self._ops:
             if float32_inputs(node) and node not in self._stays:
                 self._found.half.add(node)
+        self._found.dequantized.update(node for node in self._dequantizers if self._is_read_in_half(node))
         self._found.affine &= self._found.half
         return self._found
 
@@ -116,7 +121,11 @@ class _Deciding:
 
     def _made_here(self, node: Node) -> None:
         """Note a float32 tensor that is made of integers or of nothing; it is what it is."""
-        self._own.named(node)
+        named = self._own.named(node)
+        if is_dequantizer(node.target):
+            if named is None and is_float32(node):
+                self._dequantizers.append(node)
+            return
         if is_op(node) and not is_heavy(node) and name_of(node) not in FILLED:
             self._positions.add(node)
         if self._is_huge(node, []):
@@ -148,6 +157,9 @@ class _Deciding:
         """Return why an op stays that its family need not keep: a batch norm that is a scale and a shift, a softmax."""
         reason = self._own.reason(node)
         return None if reason == STAYS[name_of(node)] else reason
+
+    def _is_read_in_half(self, node: Node) -> bool:
+        return any(user in self._found.half for user in readers(node))
 
     def _taken(self, node: Node) -> list[Node]:
         """Return the makers of the float32 tensors that an op takes, constants left out."""
@@ -183,6 +195,8 @@ class _Deciding:
             if node in self._stays:
                 at_hand.add(node)
                 made.add(node)
+            elif node in self._dequantizers:
+                continue  # it gives what its readers compute in
             elif not float32_inputs(node):
                 at_hand.add(node)
             elif plain and all(source in at_hand or source.op == "placeholder" for source in taken):

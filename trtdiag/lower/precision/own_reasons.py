@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.operators import given_to, operator_of, target_name, value_arguments
+from trtdiag.graph.quantizers import is_quantizer
 from trtdiag.graph.user_entries import Entries
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
@@ -45,7 +46,8 @@ class OwnReasons:
         op = operator_of(node)
         if classify(node) is NodeKind.HIGHER_ORDER:
             return "it runs a nested graph"
-        if op is None or not is_op(node) or op.namespace not in _KNOWN_NAMESPACES:
+        known = op is not None and (op.namespace in _KNOWN_NAMESPACES or is_quantizer(op))
+        if op is None or not is_op(node) or not known:
             return "whether it takes another dtype is not known"
         if node in self._written or any(source in self._written for source in node.all_input_nodes):
             return "it shares memory with what an op changes in place"

@@ -10,7 +10,7 @@ from torch.fx.node import map_arg
 
 from trtdiag.frontend.torch_private import backed_hints, shape_env_of
 from trtdiag.graph.fake_values import fake_mode_of
-from trtdiag.graph.operators import ATEN
+from trtdiag.graph.operators import ATEN, arguments_of
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
@@ -74,6 +74,8 @@ class Rewriter:
             pass
         elif is_plain_cast(node) and node.args[0] in self._was_float32 and tensors(node)[0].dtype == self._dtype:
             self._adopt(node)
+        elif node in self._decision.dequantized:
+            self._dequantize_to_half(node)
         elif node in self._decision.half:
             self._halve(node)
         elif kind is not NodeKind.SHAPE:
@@ -108,6 +110,16 @@ class Rewriter:
             return
         dtypes = [None] * len(tensors(node)) if why else _dtypes(again)
         node.meta["val"] = self._retyped(node.meta["val"], iter(dtypes))
+
+    def _dequantize_to_half(self, node: Node) -> None:
+        """Let quantized numbers become half precision at once: a cast behind them would end what is fused."""
+        (name,) = {"out_dtype", "output_dtype"} & arguments_of(node.target).keys()  # type: ignore[arg-type]  # an op
+        known = arguments_of(node.target)[name]  # type: ignore[arg-type]
+        if known.position < len(node.args):
+            node.args = (*node.args[: known.position], self._dtype, *node.args[known.position + 1 :])
+        else:
+            node.kwargs = {**node.kwargs, name: self._dtype}
+        node.meta["val"] = self._fake(node.meta["val"], self._dtype)
 
     def _rewire(self, node: Node, dtype: torch.dtype, *, clamped: bool = False) -> None:
         def current(source: Node) -> Node:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network.layers.activation import Activation, ParametricReLU
@@ -42,10 +44,19 @@ def cast(step: Step, layer: Cast) -> Outputs:
 
 @emitter
 def quantize(step: Step, layer: Quantize | Dequantize) -> Outputs:
-    """One layer; TensorRT tells blocks by the shape of the scales."""
+    """One layer; TensorRT tells blocks by the shape of the scales.
+
+    8.6 has it for int8 alone, and takes scales of float32 whatever they multiply.
+    """
     add = step.definition.add_quantize if isinstance(layer, Quantize) else step.definition.add_dequantize
     axis = {"axis": layer.axis} if step.type(1).rank == 1 else {}
-    return step.place(add(*step.tensors, step.dialect.dtype(layer.to)), **axis)
+    if step.dialect.strongly_typed:
+        return step.place(add(*step.tensors, step.dialect.dtype(layer.to)), **axis)
+    scale = step.weight(1)
+    step.require(scale is not None, "scales that are known only when it runs")
+    assert scale is not None
+    given = step.tensor(1) if scale.dtype is torch.float32 else step.constant(scale.float())
+    return step.place_untyped(add(step.tensor(0), given), **axis)
 
 
 @emitter

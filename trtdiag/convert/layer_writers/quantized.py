@@ -1,0 +1,224 @@
+"""Quantize and Dequantize layers where TensorRT has them, and the same numbers by other layers where it does not."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.convert.writer import Writer
+from trtdiag.graph.quantizers import Grain, Quantizer, Step, is_symmetric, scales_of
+from trtdiag.network.dtype import DType
+from trtdiag.network.layers.activation import Activation, ActivationType
+from trtdiag.network.layers.cast import Cast
+from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
+from trtdiag.network.layers.quantize import Dequantize, Quantize
+from trtdiag.network.value import Value
+
+_LEAST, _GREATEST = -128, 127
+"""Of int8, which Quantize clamps to."""
+_PAIRED = "weights behind Quantize and Dequantize"
+
+
+def quantized(write: Writer, x: Value, quantizer: Quantizer, scale: Value | None, zero_point: Value | None) -> Value:
+    """What a tensor is quantized to, as whole numbers (float8: as numbers of float8) in float32.
+
+    By the layer these are its result, dequantized by 1: whoever dequantizes it by its scale finds the layer
+    (``dequantized``), and nothing is left of the detour.  Else each step of PyTorch's, in float32 as there.
+
+    Args:
+        write: Writes.
+        x: Floats.
+        quantizer: How.
+        scale: Where it is data.
+        zero_point: Where it is data.
+    """
+    made = _by_layer(write, x, quantizer)
+    if made is not None:
+        return write.add(Dequantize(DType.FLOAT32), made, write.number(1.0, DType.FLOAT32))
+    wide = write.cast(x, DType.FLOAT32)
+    scales = scales_of(quantizer)
+    if scales is None:
+        assert scale is not None
+        by = _spread(write, write.cast(scale, DType.FLOAT32), wide, quantizer)
+        y = write.elementwise(Op.PROD, wide, by.reciprocal()) if by.rank else wide * by.reciprocal()
+    else:
+        inverse = _at((1.0 / scales).to(torch.float32), wide.rank, quantizer)
+        y = write.elementwise(Op.PROD, wide, write.constant(inverse))
+    if quantizer.is_float8:
+        return y.minimum(quantizer.greatest).maximum(quantizer.least)
+    y = y.round()
+    shift = _zero_point(write, quantizer, zero_point, wide)
+    if shift is not None:
+        y = write.elementwise(Op.SUM, y, shift)
+    return y.maximum(quantizer.least).minimum(quantizer.greatest)
+
+
+def dequantized(
+    write: Writer, q: Value, quantizer: Quantizer, out: DType, scale: Value | None, zero_point: Value | None
+) -> Value:
+    """Quantized numbers times their scale, from the Quantize layer that gave them where one did.
+
+    Args:
+        write: Writes.
+        q: Whole numbers of any dtype, or those of float8.
+        quantizer: How.
+        out: What becomes of them.
+        scale: Where it is data.
+        zero_point: Where it is data.
+    """
+    numbers = _before_cast(q)
+    scales = scales_of(quantizer)
+    layer = numbers.made_by
+    if scales is not None and not scales.dim() and is_symmetric(quantizer) and isinstance(layer, Dequantize):
+        source = numbers.sources[0]
+        if isinstance(source.made_by, Quantize):
+            return _times(write, source, scales, out, 0)
+    wide = write.cast(numbers, DType.FLOAT32)
+    shift = _zero_point(write, quantizer, zero_point, wide)
+    if shift is not None:
+        wide = write.elementwise(Op.SUB, wide, shift)
+    if scales is None:
+        assert scale is not None
+        by = _spread(write, write.cast(scale, DType.FLOAT32), wide, quantizer)
+    else:
+        by = write.constant(_at(scales.to(torch.float32), wide.rank, quantizer))
+    return write.cast(write.elementwise(Op.PROD, wide, by), out)
+
+
+def dequantized_weight(
+    write: Writer, content: torch.Tensor, quantizer: Quantizer, scales: torch.Tensor, out: DType
+) -> Value:
+    """Weights that the program holds quantized: as they are before Dequantize, or as floats where that does not go.
+
+    TensorRT 8.6 takes no constants of int8, and fuses Quantize and Dequantize behind floats: these are the products, so
+    that quantizing them gives the same numbers.  They are written for products whose other operand is quantized, too
+    (``paired``); elsewhere nothing would be gained.
+
+    Args:
+        write: Writes.
+        content: The weights.
+        quantizer: How.
+        scales: As ``scales_of`` has them.
+        out: What becomes of them.
+    """
+    target = write.target
+    dtype = DType.FP8 if quantizer.is_float8 else DType.INT8
+    if quantizer.grain is Grain.BLOCK:
+        dtype = DType.INT4 if quantizer.bits == 4 else dtype
+    has = "Dequantize" in target.layers and dtype.value in target.dtypes
+    if not has or not is_symmetric(quantizer) or content.dtype is not dtype.torch or not content.dim():
+        return write.constant(_floats(content, quantizer, scales, out))
+    axis = quantizer.axis % content.dim()
+    if target.release >= (10,):
+        blocks = quantizer.grain is Grain.BLOCK
+        if not blocks or (dtype is DType.INT4 and scales.dim() == 2):
+            return _times(write, write.constant(content, dtype), scales, out, 0 if blocks else axis)
+    elif quantizer.grain is not Grain.BLOCK and _holds(scales, out):
+        return _behind_floats(write, content, quantizer, scales, out, axis)
+    return write.constant(_floats(content, quantizer, scales, out))
+
+
+def weight_by(write: Writer, content: torch.Tensor, out: DType) -> Value:
+    """Weights of few bits as floats, multiplied by nothing: in as many bits as they have, where that goes."""
+    one = torch.ones((), dtype=torch.float64)
+    least, greatest = (-448.0, 448.0) if content.dtype.is_floating_point else (_LEAST, _GREATEST)
+    found = Quantizer(Step.DEQUANTIZE, Grain.TENSOR, 1.0, None, least, greatest, content.dtype)
+    return dequantized_weight(write, content, found, one, out)
+
+
+def paired(write: Writer, x: Value, weight: Value) -> Value:
+    """Weights of floats as they are quantized, beside a tensor that is quantized."""
+    return write.once((_PAIRED, weight.id), lambda: weight) if isinstance(x.made_by, Dequantize) else weight
+
+
+def _by_layer(write: Writer, x: Value, quantizer: Quantizer) -> Value | None:
+    """Of a Quantize layer; ``None`` where it would give other numbers."""
+    scales = scales_of(quantizer)
+    if scales is None or scales.dim() or not is_symmetric(quantizer) or "Quantize" not in write.target.layers:
+        return None
+    to = DType.FP8 if quantizer.is_float8 else DType.INT8
+    narrow = quantizer.least == _LEAST + 1
+    whole = quantizer.least in (_LEAST, _LEAST + 1) and quantizer.greatest == _GREATEST
+    if to.value not in write.target.dtypes or not (quantizer.is_float8 or (quantizer.dtype is torch.int8 and whole)):
+        return None
+    if not _holds(scales, x.dtype):
+        x = write.cast(x, DType.FLOAT32)
+    if narrow and not quantizer.is_float8 and not _is_relu(x):
+        x = x.maximum(float(scales) * quantizer.least)
+    return write.add(Quantize(to), x, write.number(float(scales), x.dtype))
+
+
+def _is_relu(x: Value) -> bool:
+    layer = x.made_by
+    return isinstance(layer, Activation) and layer.op is ActivationType.RELU
+
+
+def _times(write: Writer, q: Value, scales: torch.Tensor, out: DType, axis: int) -> Value:
+    wide = out if _holds(scales, out) else DType.FLOAT32
+    scale = write.constant(scales.to(wide.torch))
+    return write.cast(write.add(Dequantize(wide, axis), q, scale), out)
+
+
+def _holds(scales: torch.Tensor, dtype: DType) -> bool:
+    """Whether a dtype of 16 bits holds scales with all its digits."""
+    limits = torch.finfo(dtype.torch)
+    return bool((scales >= limits.smallest_normal).all()) and bool((scales <= limits.max).all())
+
+
+def _behind_floats(
+    write: Writer, content: torch.Tensor, quantizer: Quantizer, scales: torch.Tensor, out: DType, axis: int
+) -> Value:
+    floats = write.constant(_floats(content, quantizer, scales, out))
+    scale = write.constant(scales.to(out.torch))
+    q = write.add(Quantize(DType.INT8, axis), floats, scale)
+    both = write.add(Dequantize(out, axis), q, scale)
+    write.once((_PAIRED, floats.id), lambda: both)
+    return floats
+
+
+def _floats(content: torch.Tensor, quantizer: Quantizer, scales: torch.Tensor, out: DType) -> torch.Tensor:
+    """What PyTorch makes of the weights."""
+    wide = content.to(torch.float32)
+    zero = quantizer.zero_point
+    if isinstance(zero, torch.Tensor):
+        wide = wide - _at(zero.to(torch.float32), content.dim(), quantizer)
+    elif zero is not None:
+        wide = wide - zero
+    return (wide * _at(scales.to(torch.float32), content.dim(), quantizer)).to(out.torch)
+
+
+def _at(values: torch.Tensor, rank: int, quantizer: Quantizer) -> torch.Tensor:
+    """Scales or zero points in a shape that broadcasts against what they belong to."""
+    if values.numel() == 1 or quantizer.grain is Grain.TENSOR:
+        return values.reshape([1] * rank)
+    if quantizer.grain is Grain.CHANNEL:
+        axis = quantizer.axis % rank
+        return values.reshape([-1 if dim == axis else 1 for dim in range(rank)])
+    return values.repeat_interleave(quantizer.block, 1)
+
+
+def _spread(write: Writer, values: Value, x: Value, quantizer: Quantizer) -> Value:
+    """Scales that are data, in the rank of what they belong to."""
+    if quantizer.grain is Grain.CHANNEL:
+        return write.along(values, quantizer.axis % x.rank, x.rank)
+    return write.reshape(values, [1] * x.rank)
+
+
+def _zero_point(write: Writer, quantizer: Quantizer, data: Value | None, x: Value) -> Value | None:
+    """Zero points as float32; ``None`` where all are 0."""
+    if is_symmetric(quantizer):
+        return None
+    zero = quantizer.zero_point
+    if isinstance(zero, torch.Tensor):
+        return write.constant(_at(zero.to(torch.float32), x.rank, quantizer))
+    if isinstance(zero, (int, float)):
+        return write.number(float(zero), DType.FLOAT32, x.rank)
+    assert data is not None
+    return _spread(write, write.cast(data, DType.FLOAT32), x, quantizer)
+
+
+def _before_cast(q: Value) -> Value:
+    """Whole numbers before they became int32."""
+    layer = q.made_by
+    if isinstance(layer, Cast) and layer.to is DType.INT32 and q.sources[0].dtype is DType.FLOAT32:
+        return q.sources[0]
+    return q

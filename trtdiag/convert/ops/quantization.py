@@ -1,0 +1,125 @@
+"""Quantizing and dequantizing, as torchao's PT2E flow, torch's fake quantization and ModelOpt write it."""
+
+from __future__ import annotations
+
+import torch
+
+from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.quantized import dequantized, dequantized_weight, quantized
+from trtdiag.convert.refusal import refuse
+from trtdiag.convert.registry import converter
+from trtdiag.graph.quantizers import Quantizer, is_symmetric, read_quantizer, scales_of
+from trtdiag.network.dtype import DType
+from trtdiag.network.value import Value
+from trtdiag.symbolic import Num
+
+
+@converter
+def quantize(call: Call) -> Value:
+    """quantized_decomposed::quantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int
+        quant_max, ScalarType dtype) -> Tensor
+    quantized_decomposed::quantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int
+        quant_max, ScalarType dtype) -> Tensor
+    quantized_decomposed::quantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min,
+        Tensor quant_max, ScalarType dtype) -> Tensor
+
+    A Quantize layer for int8 with zero point 0, which with its ``dequantize_per_tensor`` makes what reads it INT8;
+    else rounded and clamped in float32.
+
+    quantized_decomposed::quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, int axis, int quant_min,
+        int quant_max, ScalarType dtype) -> Tensor
+
+    Of weights, computed when compiling; of other tensors rounded and clamped in float32: TensorRT quantizes these with
+    one scale.
+
+    torchao::quantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType float8_dtype=24) -> Tensor
+
+    A Quantize layer to float8_e4m3fn with one scale.
+    """
+    found = _read(call)
+    if found.is_float8 and call.op_name != "quantize_affine_float8_non_decomposed":
+        raise refuse(
+            "float8-rounding",
+            "it rounds to whole numbers before it becomes float8, and an engine rounds once",
+            "quantize with torchao's float8 ops, or to int8",
+        )
+    x = call.tensor(next(iter(call.arguments)))
+    y = quantized(call.write, x, found, _data(call, "scale"), _data(call, "zero_point"))
+    return call.write.cast(y, call.out.dtype)
+
+
+@converter
+def dequantize(call: Call) -> Value:
+    """quantized_decomposed::dequantize_per_tensor(Tensor input, float scale, int zero_point, int quant_min, int
+        quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    quantized_decomposed::dequantize_per_tensor.tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int
+        quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    quantized_decomposed::dequantize_per_tensor.tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min,
+        Tensor quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    quantized_decomposed::dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int
+        quant_min, int quant_max, ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor
+    quantized_decomposed::dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min,
+        int quant_max, ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor
+    torchao::dequantize_affine_float8_non_decomposed(Tensor tensor, Tensor scale, ScalarType output_dtype=6) -> Tensor
+
+    A Dequantize layer behind a Quantize layer, and of weights with zero point 0 in as many bits as they have; else
+    multiplied in float32, of weights when compiling.
+    """
+    found = _read(call)
+    name = next(iter(call.arguments))
+    content, scales = call.held.get(name), scales_of(found)
+    known = is_symmetric(found) or isinstance(found.zero_point, (int, float, torch.Tensor))
+    if content is not None and scales is not None and known:
+        return dequantized_weight(call.write, content, found, scales, call.out.dtype)
+    given = call.tensor(name)
+    return dequantized(call.write, given, found, call.out.dtype, _data(call, "scale"), _data(call, "zero_point"))
+
+
+@converter
+def fake_quantize(call: Call) -> Value | list[Value | None]:
+    """aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) ->
+        Tensor
+    aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min,
+        int quant_max) -> Tensor
+    aten::fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int
+        quant_max) -> Tensor
+    aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int
+        quant_max) -> (Tensor output, Tensor mask)
+    aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int
+        quant_min, int quant_max) -> (Tensor output, Tensor mask)
+    tensorrt::quantize_op(Tensor input, Tensor amax, int num_bits, int exponent_bits, bool unsigned, bool narrow_range)
+        -> Tensor
+
+    Quantized and dequantized, each as the ops of ``quantized_decomposed`` are.
+    """
+    found = _read(call)
+    scale, zero_point = _data(call, "scale"), _data(call, "zero_point")
+    if scales_of(found) is None and found.bound != 1.0:
+        raise refuse("quantizer-scale", "its amax is known only when it runs", "calibrate the model before the export")
+    x = call.tensor(next(iter(call.arguments)))
+    numbers = quantized(call.write, x, found, scale, zero_point)
+    y = dequantized(call.write, numbers, found, call.out.dtype, scale, zero_point)
+    return [y, None] if call.op_name.endswith("cachemask") else y
+
+
+def _read(call: Call) -> Quantizer:
+    name = next(iter(call.arguments))
+    arguments = {key: call.held.get(key, value) for key, value in call.arguments.items()}
+    arguments |= {key: int(value.value) for key, value in arguments.items() if isinstance(value, Num)}
+    shape = tuple(int(size.value) if isinstance(size, Num) else size for size in call.tensor(name).shape)
+    found = read_quantizer(call.op, arguments, shape)
+    if found is None or found.least != found.least or found.greatest != found.greatest:
+        raise refuse("quantizer-form", "what shares a scale, or its bounds, are of no form that is known")
+    wide = DType.of(found.dtype) if not found.is_float8 else DType.FLOAT32
+    if wide is None or found.dtype.itemsize > 2:
+        raise refuse("quantizer-form", f"it quantizes to {found.dtype}, which float32 does not hold")
+    if scales_of(found) is None and not isinstance(found.scale, Value):
+        raise refuse("quantizer-scale", "its scale is 0, negative or not finite", "calibrate the model again")
+    return found
+
+
+def _data(call: Call, name: str) -> Value | None:
+    """Scales or zero points, under either name, where they are tensors."""
+    value = call.arguments.get(name, call.arguments.get(f"{name}s"))
+    return value if isinstance(value, Value) else None
+
