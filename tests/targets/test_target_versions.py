@@ -118,9 +118,7 @@ def test_without_a_text_the_installed_version_decides(monkeypatch, installed, ve
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.version)
 def test_layers_and_operations_are_those_of_the_network(target):
     later = {"Attention", "Cumulative", "KVCacheUpdate", "RotaryEmbedding", "Squeeze", "Unsqueeze"}
-    # 8.6 has the first two of these for INT8 only, in another form: none is written for it.
-    scaled = {"Quantize", "Dequantize", "DynamicQuantize"}
-    missing = {"8.6": later | scaled}.get(target.version, set())
+    missing = {"8.6": later | {"DynamicQuantize"}}.get(target.version, set())
     assert set(KINDS) - target.layers == missing
     assert target.layers <= set(KINDS)
     without = {"8.6": {"GELU_ERF", "GELU_TANH"}}.get(target.version, set())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.writer import Writer
-from trtdiag.graph.quantizers import Grain, Quantizer, Step, is_symmetric, scales_of
+from trtdiag.graph.quantizer import Grain, Quantizer, Step, is_symmetric, scales_of
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cast import Cast
@@ -203,7 +203,7 @@ def _spread(write: Writer, values: Value, x: Value, quantizer: Quantizer) -> Val
     return write.reshape(values, [1] * x.rank)
 
 
-def _zero_point(write: Writer, quantizer: Quantizer, data: Value | None, x: Value) -> Value | None:
+def _zero_point(write: Writer, quantizer: Quantizer, given: Value | None, x: Value) -> Value | None:
     """Zero points as float32; ``None`` where all are 0."""
     if is_symmetric(quantizer):
         return None
@@ -212,8 +212,8 @@ def _zero_point(write: Writer, quantizer: Quantizer, data: Value | None, x: Valu
         return write.constant(_at(zero.to(torch.float32), x.rank, quantizer))
     if isinstance(zero, (int, float)):
         return write.number(float(zero), DType.FLOAT32, x.rank)
-    assert data is not None
-    return _spread(write, write.cast(data, DType.FLOAT32), x, quantizer)
+    assert given is not None
+    return _spread(write, write.cast(given, DType.FLOAT32), x, quantizer)
 
 
 def _before_cast(q: Value) -> Value:

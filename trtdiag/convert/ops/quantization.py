@@ -8,7 +8,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.quantized import dequantized, dequantized_weight, quantized
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.graph.quantizers import Quantizer, is_symmetric, read_quantizer, scales_of
+from trtdiag.graph.quantizer import Quantizer, is_symmetric, scales_of
+from trtdiag.graph.quantizers import read_quantizer
 from trtdiag.network.dtype import DType
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
@@ -122,4 +123,3 @@ def _data(call: Call, name: str) -> Value | None:
     """Scales or zero points, under either name, where they are tensors."""
     value = call.arguments.get(name, call.arguments.get(f"{name}s"))
     return value if isinstance(value, Value) else None
-

@@ -15,7 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
 from trtdiag.graph.operators import ATEN, named_arguments, operator_of
-from trtdiag.graph.quantizers import Grain, Quantizer, Step, decomposed_ops, quantizer_of, scales_of
+from trtdiag.graph.quantizer import Grain, Quantizer, Step, scales_of
+from trtdiag.graph.quantizers import decomposed_ops, quantizer_of
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.graph_copy import constant_tensors
 
@@ -35,7 +36,12 @@ def name_quantizers_alike(draft: Draft) -> int:
         if op is None or op.namespace == _MADE:
             continue
         found = quantizer_of(node, held)
-        if found is not None and not found.is_float8 and scales_of(found) is not None and _rewritten(draft, node, found):
+        if (
+            found is not None
+            and not found.is_float8
+            and scales_of(found) is not None
+            and _rewritten(draft, node, found)
+        ):
             count += 1
     return count
 
@@ -133,7 +139,13 @@ def _call(
     packet = getattr(decomposed_ops(), f"{step}_per_{forms[found.grain]}")
     overload = packet.tensor if found.grain is Grain.TENSOR and isinstance(scale, Node) else packet.default
     bounds = (int(found.least), int(found.greatest), found.dtype)
-    args: tuple[Any, ...] = (given, scale, zero_point, *((found.axis,) if found.grain is Grain.CHANNEL else ()), *bounds)
+    args: tuple[Any, ...] = (
+        given,
+        scale,
+        zero_point,
+        *((found.axis,) if found.grain is Grain.CHANNEL else ()),
+        *bounds,
+    )
     kwargs: dict[str, Any] = {}
     if found.grain is Grain.BLOCK:
         args = (*args, found.block, *((out_dtype,) if out_dtype else ()))

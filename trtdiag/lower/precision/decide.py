@@ -74,7 +74,7 @@ class _Deciding:
         self._stays = self._found.stays
         self._positions: set[Node] = set()
         self._statistics: set[Node] = set()
-        self._dequantizers: list[Node] = []
+        self._dequantizers: set[Node] = set()
         self._ops = [
             node
             for node in graph.nodes
@@ -91,14 +91,18 @@ class _Deciding:
         self._before_ends()
         self._between()
         for node in self._ops:
-            if float32_inputs(node) and node not in self._stays:
+            if float32_inputs(node) and node not in self._stays and not is_dequantizer(node.target):
                 self._found.half.add(node)
-        self._found.dequantized.update(node for node in self._dequantizers if self._is_read_in_half(node))
+        self._found.dequantized.update(filter(self._is_read_in_half, self._dequantizers))
         self._found.affine &= self._found.half
         return self._found
 
     def _forward(self, node: Node) -> None:
         """Decide by the op itself and by what its operands are made of."""
+        if is_dequantizer(node.target):
+            if self._own.named(node) is None and is_float32(node):
+                self._dequantizers.add(node)
+            return
         if not float32_inputs(node):
             self._made_here(node)
             return
@@ -121,11 +125,7 @@ class _Deciding:
 
     def _made_here(self, node: Node) -> None:
         """Note a float32 tensor that is made of integers or of nothing; it is what it is."""
-        named = self._own.named(node)
-        if is_dequantizer(node.target):
-            if named is None and is_float32(node):
-                self._dequantizers.append(node)
-            return
+        self._own.named(node)
         if is_op(node) and not is_heavy(node) and name_of(node) not in FILLED:
             self._positions.add(node)
         if self._is_huge(node, []):

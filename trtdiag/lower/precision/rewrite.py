@@ -11,6 +11,7 @@ from torch.fx.node import map_arg
 from trtdiag.frontend.torch_private import backed_hints, shape_env_of
 from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.operators import ATEN, arguments_of
+from trtdiag.graph.quantizers import is_quantizer_node
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
@@ -113,8 +114,9 @@ class Rewriter:
 
     def _dequantize_to_half(self, node: Node) -> None:
         """Let quantized numbers become half precision at once: a cast behind them would end what is fused."""
-        (name,) = {"out_dtype", "output_dtype"} & arguments_of(node.target).keys()  # type: ignore[arg-type]  # an op
-        known = arguments_of(node.target)[name]  # type: ignore[arg-type]
+        arguments = arguments_of(node.target)
+        (name,) = {"out_dtype", "output_dtype"} & arguments.keys()
+        known = arguments[name]
         if known.position < len(node.args):
             node.args = (*node.args[: known.position], self._dtype, *node.args[known.position + 1 :])
         else:
@@ -127,6 +129,9 @@ class Rewriter:
                 return source
             return self._version(source, dtype, node, clamped=clamped and maker(source) in self._decision.huge)
 
+        if is_quantizer_node(node):  # its scales and zero points stay numbers of all their digits
+            node.args = (map_arg(node.args[0], current), *node.args[1:])
+            return
         node.args, node.kwargs = map_arg(node.args, current), map_arg(node.kwargs, current)
 
     def _version(self, source: Node, dtype: torch.dtype, at: Node, *, clamped: bool = False) -> Node:
