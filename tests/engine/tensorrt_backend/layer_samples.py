@@ -34,12 +34,15 @@ CASES = {
 _KINDS = (
     "attention",
     "cumulative",
-    "dequantize",
+    "dequantize_fp",
+    "dequantize_int4",
+    "dequantize_mxfp8",
     "dynamic_quantize",
     "group_norm",
     "kv_cache",
     "non_zero",
-    "quantize",
+    "quantize_fp",
+    "quantize_int4",
     "rotary",
 )
 _LACKING = {
