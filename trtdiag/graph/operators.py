@@ -50,7 +50,8 @@ def shared_argument(op: OpOverload) -> OpArgument | None:
     returned: set[str] = set()
     for output in schema.returns:
         if output.alias_info is not None:
-            returned |= output.alias_info.before_set | output.alias_info.after_set
+            # A list of views (``split``) has an annotation without a name: its argument then may be in any of them.
+            returned |= output.alias_info.before_set | output.alias_info.after_set or {"*"}
     for argument in schema.arguments:
         aliased = argument.alias_info
         if aliased is not None and returned & (aliased.before_set | aliased.after_set):

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
-from trtdiag.graph.aliases import alias_base, alias_roots
-from trtdiag.graph.operators import CAST, operator_of, schema_name, writes
+from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.operators import CAST, operator_of, writes
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import insert_call
+from trtdiag.lower.functional_variants import functional_variant
+from trtdiag.lower.template import written_size
 from trtdiag.lower.tracing_conditions import asking
-from trtdiag.lower.view_inverses import has_inverse, scattered
+from trtdiag.lower.view_inverses import (
+    element_has_inverse,
+    element_scattered,
+    has_inverse,
+    list_of_views,
+    scattered,
+)
 from trtdiag.lower.views_in_place import use_views
 
 
@@ -29,17 +39,20 @@ def functionalised_graph(graph: Graph) -> tuple[dict[Node, Node], dict[Node, str
     changing = [node for node in graph.nodes if writes(node)]
     if not changing:
         return {}, {}
-    roots = alias_roots(graph)
+    bases = _bases(graph)
+    roots: dict[Node, Node] = {}
+    for node, base in bases.items():
+        roots[node] = node if base is None else roots.get(base, base)
     stay: dict[Node, str] = {}
     for node in changing:
-        why = _obstacle(node, roots)
+        why = _obstacle(node, bases, roots)
         if why:
             stay[node] = why
     locked = {roots[given] for node in stay for given in writes(node)}
     for node in changing:
         if node not in stay and any(roots[given] in locked for given in writes(node)):
             stay[node] = "another op that changes the same memory stays in place"
-    work = _Functionaliser(graph, roots)
+    work = _Functionaliser(graph, bases, roots)
     for node in list(graph.nodes):
         work.visit(node, replace=node in changing and node not in stay)
     changed = {root: work.value(root) for root in work.generation if root.op == "placeholder"}
@@ -51,48 +64,96 @@ def functionalised_graph(graph: Graph) -> tuple[dict[Node, Node], dict[Node, str
     return changed, stay
 
 
-def functional_variant(op: OpOverload) -> OpOverload | None:
-    """``aten.add.Tensor`` for ``aten.add_.Tensor``, ``None`` where there is none."""
-    namespace, _, name = schema_name(op).partition("::")
-    packet = getattr(getattr(torch.ops, namespace), name[:-1], None) if name.endswith("_") else None
-    variant = getattr(packet, op._overloadname, None) if packet is not None else None
-    if not isinstance(variant, OpOverload) or variant._schema.is_mutable:
-        return None
-    # The tensor itself may be called ``self`` in one and ``input`` in the other.
-    names = [[argument.name for argument in each._schema.arguments][1:] for each in (op, variant)]
-    return variant if names[0] == names[1] else None
+def _bases(graph: Graph) -> dict[Node, Node | None]:
+    """The node whose memory each node shows, one step back; each result of an op of several has memory of its own."""
+    bases: dict[Node, Node | None] = {}
+    first: dict[tuple[Node, Any], Node] = {}
+    for node in graph.nodes:
+        source = node.args[0] if node.target is operator.getitem else None
+        base = alias_base(node)
+        if isinstance(source, Node) and base is source:
+            once = first.setdefault((source, node.args[1]), node)
+            if once is not node:
+                node.replace_all_uses_with(once)  # both are one object
+            written = writes(source)
+            if written:
+                base = written[node.args[1]] if node.args[1] in range(len(written)) else source
+            elif bases.get(source) is None:
+                base = None
+        bases[node] = base
+    return bases
 
 
-def _obstacle(node: Node, roots: dict[Node, Node]) -> str:
+def _obstacle(node: Node, bases: Mapping[Node, Node | None], roots: Mapping[Node, Node]) -> str:
     op = operator_of(node)
     if op is not None and torch.Tag.inplace_view in op.tags:
         return "it changes the form of an input or constant in place"
-    if op is None or functional_variant(op) is None:
+    variant = None if op is None else functional_variant(op)
+    if op is None or variant is None:
         return "it changes a tensor in place and has no functional variant"
     if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
         return "it draws random numbers into a tensor"
     given = writes(node)
-    if len(given) != 1 or given[0] is not node.args[0]:
+    if not variant.outputs and (len(given) != 1 or given[0] is not node.args[0]):
         return "it changes several tensors in place"
-    if given[0].op == "get_attr" or roots[given[0]].op == "get_attr":
+    if len({roots[each] for each in given}) < max(len(given), len(variant.outputs)):
+        return "it writes two results into one tensor"
+    sizes = _vals(node) if variant.outputs else [each.meta.get("val") for each in given]
+    for each, val in zip(given, sizes, strict=True):
+        why = _not_written(each, bases, roots)
+        if why:
+            return why
+        if not _same_sizes(each.meta.get("val"), val) and [one for one, root in roots.items() if root is each] != [
+            each,
+            *([node] if len(given) == 1 else []),
+        ]:
+            return "it gives a tensor other sizes, of which there are views"
+    return ""
+
+
+def _not_written(given: Node, bases: Mapping[Node, Node | None], roots: Mapping[Node, Node]) -> str:
+    """Why a tensor cannot get another value; empty where it can."""
+    if given.op == "get_attr" or roots[given].op == "get_attr":
         return "it changes a constant of the program in place"
-    step: Node = given[0]
+    step: Node = given
     while step is not roots[step]:
-        base = alias_base(step)
-        if base is None or not (writes(step) or has_inverse(step)):
-            return f"it changes a view in place that {step.target} made, and that has no inverse here"
-        if writes(step) and base is not step.args[0]:
+        base, pieces = bases[step], list_of_views(step)
+        if pieces is not None and base is pieces and element_has_inverse(step, pieces):
+            base = bases[pieces]
+        elif base is None or not (writes(step) or has_inverse(step)):
+            return f"it changes a view in place that {_maker(step)} made, and that has no inverse here"
+        elif writes(step) and base is not (step.args[0] if step.args else None) and base not in writes(step):
             return "it changes the result of an in-place op of several tensors"
+        assert base is not None
         step = base
     return ""
 
 
+def _maker(view: Node) -> object:
+    """The op that made a view, of an element the one that made its list."""
+    source = view.args[0] if view.target is operator.getitem else view
+    return source.target if isinstance(source, Node) else view.target
+
+
+def _vals(node: Node) -> list[Any]:
+    """The values that a node yields, of an op with several all."""
+    val = node.meta.get("val")
+    return list(val) if isinstance(val, (list, tuple)) else [val]
+
+
+def _same_sizes(before: Any, after: Any) -> bool:
+    if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
+        return before is after
+    return [written_size(size) for size in before.shape] == [written_size(size) for size in after.shape]
+
+
 class _Functionaliser:
-    def __init__(self, graph: Graph, roots: dict[Node, Node]) -> None:
+    def __init__(self, graph: Graph, bases: Mapping[Node, Node | None], roots: Mapping[Node, Node]) -> None:
         self.generation: dict[Node, int] = {}
         self._graph = graph
         self._roots = roots
-        self._bases = {node: alias_base(node) for node in graph.nodes}
+        self._bases = bases
+        self._given = {node: writes(node) for node in bases}
         self._made: dict[Node, tuple[int, Node]] = {}
 
     def visit(self, node: Node, *, replace: bool) -> None:
@@ -122,19 +183,43 @@ class _Functionaliser:
     def _replace(self, node: Node) -> None:
         op = operator_of(node)
         variant = None if op is None else functional_variant(op)
-        written = self._base(node)
         assert variant is not None
+        if variant.outputs:
+            self._replace_with_outputs(node, variant.op, variant.outputs)
+            return
+        written = self._base(node)
         val = node.meta.get("val", written.meta.get("val"))
         dtype = val.dtype if isinstance(val, torch.Tensor) else None
-        new = insert_call(self._graph, variant, node.args, val, node, "functional", node.kwargs)
+        new = insert_call(self._graph, variant.op, node.args, val, node, "functional", node.kwargs)
         others = [a.meta.get("val") for a in new.all_input_nodes[1:]] + [a for a in new.args if isinstance(a, float)]
         if dtype is not None and any(_promotes(other, dtype) for other in others):
-            new.meta["val"] = _result(variant, new, val)
+            new.meta["val"] = _result(variant.op, new, val)
             if new.meta["val"].dtype != dtype:
                 new = insert_call(self._graph, CAST, (new,), val, node, "cast", {"dtype": dtype})
         self._write(written, new)
         root = self._roots[node]
         self._made[node] = (self.generation[root], new)
+
+    def _replace_with_outputs(self, node: Node, variant: OpOverload, outputs: tuple[str, ...]) -> None:
+        """An op that was given tensors for its results: these hold them from here on, cast to their dtypes."""
+        kwargs = {name: value for name, value in node.kwargs.items() if name not in outputs}
+        vals = _vals(node)
+        new = insert_call(self._graph, variant, node.args, node.meta["val"], node, "functional", kwargs)
+        made = _result(variant, new, vals[0])
+        new.meta["val"] = made
+        single = isinstance(made, torch.Tensor)
+        for index, (given, val) in enumerate(zip(self._given[node], vals, strict=True)):
+            held, own = new, made
+            if not single:
+                own = made[index]
+                held = insert_call(self._graph, operator.getitem, (new, index), own, node, f"result_{index}")
+            if own.dtype != val.dtype:
+                held = insert_call(self._graph, CAST, (held,), val, node, "cast", {"dtype": val.dtype})
+            self._write(given, held)
+            for user in [node] if single else [one for one in node.users if one.args[1] == index]:
+                user.replace_all_uses_with(given)
+        for user in list(node.users):
+            self._graph.erase_node(user)
 
     def _base(self, node: Node) -> Node:
         """The node as the program wrote it that a view shows, or that an in-place op changes."""
@@ -147,9 +232,12 @@ class _Functionaliser:
         now = self.generation.get(root, 0) + 1
         chain: list[tuple[Node, Node]] = []
         while node is not root:
-            base = self._base(node)
+            base, pieces = self._base(node), list_of_views(node)
             chain.append((node, value))
-            if not writes(node):
+            if pieces is not None and base is pieces:
+                base = self._base(pieces)
+                value = element_scattered(self._graph, node, pieces, self.value(base), value, base.meta["val"])
+            elif not writes(node):
                 value = scattered(self._graph, node, self.value(base), value, base.meta["val"])
             node = base
         chain.append((root, value))

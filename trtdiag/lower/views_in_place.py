@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
-from trtdiag.graph.operators import operator_of, schema_name, writes
+from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.operators import ATEN, given_to, arguments_of, operator_of, schema_name, writes
+from trtdiag.graph.values import is_row_major
 from trtdiag.lower.draft import insert_call
+from trtdiag.lower.template import written_size
 
 
 def use_views(graph: Graph) -> int:
@@ -29,10 +34,16 @@ def use_views(graph: Graph) -> int:
         held = objects.get(given[0], given[0])
         objects[node] = held
         view = changes_form(node)
-        if view is None or held.op != "call_function":
+        if held.op != "call_function":
             continue
         with graph.inserting_before(node):
-            made = insert_call(graph, view, node.args, node.meta.get("val"), node, "view", node.kwargs)
+            if view is not None:
+                made = insert_call(graph, view, node.args, node.meta.get("val"), node, "view", node.kwargs)
+            else:
+                resized = _resized(graph, node)
+                if resized is None:
+                    continue
+                made = resized
         objects[made] = held
         now[held] = made
         node.replace_all_uses_with(made)
@@ -56,6 +67,50 @@ def changes_form(node: Node) -> OpOverload | None:
         if same and any(returned.alias_info is not None for returned in view._schema.returns):
             return view
     return None
+
+
+def _resized(graph: Graph, node: Node) -> Node | None:
+    """What ``resize_`` makes of a tensor: its first elements in memory under other sizes, 0 behind them where it grows.
+
+    What stands there is not defined.  ``None`` for any other op, and where memory order or sizes are not known.
+    """
+    op = operator_of(node)
+    if op is None or schema_name(op) not in ("aten::resize_", "prims::resize"):
+        return None
+    source, sizes = node.args[0], node.args[1]
+    order = arguments_of(op).get("memory_format")
+    assert isinstance(source, Node)
+    before, after = source.meta.get("val"), node.meta.get("val")
+    if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor) or not is_row_major(before):
+        return None
+    if order is not None and given_to(node, order) not in (None, torch.contiguous_format, torch.preserve_format):
+        return None
+    had, wanted = written_size(before.numel()), written_size(after.numel())
+    flat = source
+    if had != wanted:
+        if not (isinstance(had, int) and isinstance(wanted, int)):
+            return None
+        if wanted > had and (alias_base(source) is not None or any(alias_base(one) is source for one in graph.nodes)):
+            return None  # what is written behind it would be seen there
+        flat = _called(graph, node, ATEN.reshape.default, (source, [-1]), "flat")
+        if wanted < had:
+            flat = _called(graph, node, ATEN.slice.Tensor, (flat, 0, 0, wanted), "part")
+        else:
+            kwargs = {"dtype": before.dtype, "device": before.device}
+            rest = _called(graph, node, ATEN.full.default, ([wanted - had], 0), "rest", kwargs)
+            flat = _called(graph, node, ATEN.cat.default, ([flat, rest],), "grown")
+    return insert_call(graph, ATEN.reshape.default, (flat, sizes), after, node, "resized")
+
+
+def _called(
+    graph: Graph, node: Node, target: OpOverload, args: tuple[Any, ...], name: str, kwargs: dict[str, Any] | None = None
+) -> Node:
+    """A call in the place of ``node`` with the value that torch gives it."""
+    mode = node.meta["val"].fake_mode
+    vals = torch.fx.map_arg(args, lambda one: one.meta["val"])
+    with torch.no_grad(), mode:
+        val = target(*vals, **(kwargs or {}))
+    return insert_call(graph, target, args, val, node, name, kwargs or {})
 
 
 def _arguments(op: OpOverload) -> list[tuple[str, str]]:
