@@ -25,6 +25,7 @@ ON_GPU = {
     "aten._scaled_dot_product_flash_attention.default",
     "aten._scaled_dot_product_efficient_attention.default",
     "aten._scaled_dot_product_cudnn_attention.default",
+    "aten._scaled_dot_product_fused_attention_overrideable.default",
 }
 SHAPES = [(2, 3, 5, 4), (3, 5, 4), (5, 4), (2, 2, 3, 5, 4)]
 TARGETS = OLD_THEN_NEW
@@ -108,6 +109,32 @@ def test_the_kernel_for_the_cpu() -> None:
     name = "aten._scaled_dot_product_flash_attention_for_cpu.default"
     assert converted(name, query, key, key, read=(0,), dynamic=True, shared=True) == 4
     converted(name, query, key, key, refused="output-unsupported")
+
+
+class _OfAGpu(torch.nn.Module):
+    """One of the ops of which only the first result is read; the others are numbers, too."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        given = (None, False) if "efficient" in self.name or "cudnn" in self.name else ()
+        return getattr(torch.ops.aten, self.name.split(".")[1])(query, key, value, *given, scale=0.3)[0]
+
+
+@pytest.mark.parametrize("name", sorted(ON_GPU))
+def test_a_kernel_for_gpus_whose_other_results_nobody_reads(name: str) -> None:
+    """Its program cannot run here; that of the engine is compared with what the op means."""
+    batch, steps = Dim("batch", min=1, max=5), Dim("steps", min=2, max=9)
+    given = [torch.randn(2, 3, 5, 8) for _ in range(3)]
+    source = (_OfAGpu(name), tuple(given), {}, ({0: batch, 2: steps},) * 3)
+    found = compile_in_stages(source, CompileOptions("11.4", "reference", verify=False))
+    assert found.plan.partitioned.fallback == ()
+    for sizes in ((1, 2), (2, 5), (5, 9)):
+        given = [torch.randn(sizes[0], 3, sizes[1], 8) for _ in range(3)]
+        wanted = F.scaled_dot_product_attention(*given, scale=0.3)
+        torch.testing.assert_close(found.compiled(*given), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("target", TARGETS)

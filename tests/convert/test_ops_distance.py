@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.export import Dim
 
 from tests.convert.family_samples import converted, missing
+from tests.convert.function_program import converted as one_segment
+from tests.convert.op_check import OLD_THEN_NEW
+from trtdiag.network import run
 
 NAMES = {
     "aten._cdist_forward.default",
@@ -60,5 +64,19 @@ def test_pairs_of_rows(p: float, rows: int) -> None:
     assert converted("aten._pdist_forward.default", torch.randn(rows, 5), p, target="8.6") == 1
 
 
-def test_pairs_of_a_dynamic_number_of_rows_are_refused() -> None:
-    converted("aten._pdist_forward.default", torch.randn(5, 4), 2.0, dynamic=True, refused="dynamic-pairs")
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
+def test_pairs_of_a_dynamic_number_of_rows(target: str) -> None:
+    """Each pair has a distance of its own, so that one index beside its place would show."""
+    shapes = ({0: Dim("rows", min=3, max=2047)},)
+    module, segment = one_segment(lambda _, x: torch.pdist(x), (torch.randn(17, 3),), shapes, target)
+    for rows in (3, 17, 1022, 2047):
+        x = torch.randn(rows, 3)
+        (got,) = run(segment.network, [x])
+        torch.testing.assert_close(got, module(x), rtol=1e-5, atol=1e-6)
+
+
+def test_more_dynamic_rows_than_an_index_holds_are_refused() -> None:
+    converted(
+        "aten._pdist_forward.default", torch.randn(5, 3), 2.0, dynamic=True, target="8.6", refused="dynamic-pairs"
+    )
+    assert converted("aten._pdist_forward.default", torch.randn(5, 3), 2.0, dynamic=True) == 4

@@ -80,6 +80,33 @@ def test_running_statistics_of_a_training_batch_norm(keep: object) -> None:
             torch.testing.assert_close(run.held(name), buffer, rtol=1e-5, atol=1e-6)
 
 
+class Legit(nn.Module):
+    """The op that says in its schema that it changes its running statistics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("var", torch.ones(4))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        op = torch.ops.aten._native_batch_norm_legit.default
+        y, mean, _ = op(x, None, None, self.mean, self.var, self.training, 0.1, 1e-5)
+        return y, mean * 2
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_batch_norm_that_names_what_it_changes(training: bool) -> None:
+    module = Legit().train(training)
+    _, lowered = lowered_of(exported_of(copy.deepcopy(module)))
+    assert lowered.limits == ()
+    run = State(lowered)
+    for batch in (2, 3, 13):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(tuple(run(x)), module(x), rtol=1e-4, atol=1e-5)
+        for name, buffer in module.named_buffers():
+            torch.testing.assert_close(run.held(name), buffer, rtol=1e-5, atol=1e-6)
+
+
 class Cache(nn.Module):
     """A static cache, as a buffer and as a plain attribute."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -14,6 +15,13 @@ from tests.lower.agreement import assert_lowered_agrees, keep_nothing
 from trtdiag.graph.operators import writes
 
 Op = Callable[[Tensor], Tensor]
+
+
+def _weights(gates: int) -> list[Tensor]:
+    """Of a cell: from 5 features to 5 hidden ones, from those, and two biases."""
+    sizes = [(gates * 5, 5), (gates * 5, 5), (gates * 5,), (gates * 5,)]
+    return [torch.linspace(-1, 1 + index, math.prod(size)).reshape(size) for index, size in enumerate(sizes)]
+
 
 # Over x (n, 6, 5) with n from 1 to 13.
 OPS: dict[str, Op] = {
@@ -35,6 +43,11 @@ OPS: dict[str, Op] = {
     "margin loss": lambda x: F.margin_ranking_loss(x, x.flip(1), x.sign(), margin=0.2),
     "divergence": lambda x: F.kl_div(x.log_softmax(-1), x.flip(1).softmax(-1), reduction="batchmean"),
     "binary cross entropy": lambda x: F.binary_cross_entropy_with_logits(x, x.flip(1).sigmoid(), pos_weight=x[0].exp()),
+    "lstm cell": lambda x: torch.cat(torch.lstm_cell(x[:, 0], [x[:, 1], x[:, 2]], *_weights(4)), 1),
+    "lstm cell without biases": lambda x: torch.lstm_cell(x[:, 0], [x[:, 1], x[:, 2]], *_weights(4)[:2])[0],
+    "gru cell": lambda x: torch.gru_cell(x[:, 0], x[:, 1], *_weights(3)),
+    "tanh cell": lambda x: torch.rnn_tanh_cell(x[:, 0], x[:, 1], *_weights(1)),
+    "relu cell": lambda x: torch.rnn_relu_cell(x[:, 0], x[:, 1], *_weights(1)),
     "short-time spectrum": lambda x: torch.view_as_real(
         torch.stft(x.flatten(1), 8, 3, window=torch.hann_window(8), return_complex=True)
     ),

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 import torch
 
 from trtdiag.convert.registry import Converter, converters
-from trtdiag.graph.operators import OpOverload, core_operators, short_name, target_name, written_arguments
+from trtdiag.graph.operators import (
+    OpOverload,
+    core_operators,
+    schema_name,
+    short_name,
+    target_name,
+    written_arguments,
+)
 from trtdiag.lower.decomposable import decomposition_of
+from trtdiag.lower.functional_variants import functional_variant
+from trtdiag.lower.running_statistics import WRITES_STATISTICS
+from trtdiag.lower.views_in_place import RESIZES
 from trtdiag.targets import TARGETS
 from trtdiag.targets.target import Target
 
@@ -29,7 +39,7 @@ class Coverage:
     Attributes:
         target: The version; converters are the same for all, what they write is not.
         converters: Every op with a converter, by name.
-        decomposed: Core ops that lowering takes apart.
+        decomposed: Core ops that lowering takes apart, or writes without a change in place.
         sizes: Core ops that ask for sizes: computed where they are needed, never converted.
         missing: Core ops that stay with PyTorch.
         core: How many core ops this torch has.
@@ -68,7 +78,7 @@ def coverage(target: Target) -> Coverage:
             continue
         if short_name(op) in _SIZES:
             sizes.append(name)
-        elif decomposition_of(op) is not None:
+        elif decomposition_of(op) is not None or _made_functional(op):
             decomposed.append(name)
         else:
             why = _why(op)
@@ -82,6 +92,14 @@ def coverage(target: Target) -> Coverage:
         core=len(core_operators()),
         written_otherwise=tuple(sorted(TARGETS[-1].layers - target.layers)),
     )
+
+
+def _made_functional(op: OpOverload) -> bool:
+    """Whether lowering writes an op that writes into its arguments as one that has a converter, or as views."""
+    if schema_name(op) in RESIZES or op in WRITES_STATISTICS:
+        return True
+    variant = functional_variant(op) if written_arguments(op) else None
+    return variant is not None and (target_name(variant.op) in converters() or decomposition_of(variant.op) is not None)
 
 
 def _why(op: OpOverload) -> str:

@@ -14,6 +14,7 @@ from torch.fx import Node
 from trtdiag.graph.operators import named_arguments, schema_name, written_arguments
 from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.lower.lstm_steps import unrolled_lstm
+from trtdiag.lower.prims import as_aten
 
 Decomposition = Callable[..., Any]
 
@@ -51,6 +52,8 @@ def decomposition_of(op: OpOverload) -> Decomposition | None:
         return None
     if op in _OWN:
         return _OWN[op]
+    if op.namespace == "prims":
+        return as_aten(op)
     if op in _table():
         return _table()[op]
     if name in _BEYOND_CORE and torch.Tag.core not in op.tags and op in decomposition_table:

@@ -1,4 +1,4 @@
-"""The op that computes what another one writes into its arguments: ``add.Tensor`` for ``add_.Tensor`` and ``add.out``."""
+"""Ops that return what others write into their arguments: ``add.Tensor`` for ``add_.Tensor`` and ``add.out``."""
 
 from __future__ import annotations
 

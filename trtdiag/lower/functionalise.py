@@ -120,13 +120,19 @@ def _not_written(given: Node, bases: Mapping[Node, Node | None], roots: Mapping[
         base, pieces = bases[step], list_of_views(step)
         if pieces is not None and base is pieces and element_has_inverse(step, pieces):
             base = bases[pieces]
-        elif base is None or not (writes(step) or has_inverse(step)):
+        elif base is None or not (writes(step) or has_inverse(step) or _is_written_one(step, base)):
             return f"it changes a view in place that {_maker(step)} made, and that has no inverse here"
         elif writes(step) and base is not (step.args[0] if step.args else None) and base not in writes(step):
             return "it changes the result of an in-place op of several tensors"
         assert base is not None
         step = base
     return ""
+
+
+def _is_written_one(step: Node, base: Node) -> bool:
+    """Whether a getitem node picks a tensor that an op was given for its results: it is that tensor."""
+    source = step.args[0] if step.target is operator.getitem else None
+    return isinstance(source, Node) and base in writes(source)
 
 
 def _maker(view: Node) -> object:

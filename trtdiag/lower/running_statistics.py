@@ -12,12 +12,21 @@ from trtdiag.graph.operators import ATEN
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.tracing_conditions import asking
 
+WRITES_STATISTICS = frozenset({ATEN._native_batch_norm_legit.default})
+"""Ops of the core set that say so in their schema, and are written as the others here."""
+
 
 def write_running_statistics(draft: Draft) -> None:
     """Replace each such batch norm by its functional form and two writes that everyone can see."""
     for node in list(draft.graph.nodes):
         if node.target is ATEN.batch_norm.default and node.args[5] and node.args[3] is not None:
             _replace(draft, node)
+        elif node.target in WRITES_STATISTICS:
+            if node.args[5]:
+                _replace(draft, node)
+            else:  # it writes nothing then
+                node.target = ATEN._native_batch_norm_legit_no_training.default
+                node.args = (*node.args[:5], *node.args[6:])
 
 
 def _replace(draft: Draft, node: Node) -> None:
@@ -33,8 +42,10 @@ def _replace(draft: Draft, node: Node) -> None:
         def part(index: int) -> Node:
             return insert_call(draft.graph, operator.getitem, (norm, index), made[index], node, str(index))
 
-        result = part(0)
-        result.meta["val"] = node.meta["val"]
+        result = norm
+        if node.target is ATEN.batch_norm.default:
+            result = part(0)
+            result.meta["val"] = node.meta["val"]
         for index in (3, 4):  # mean and variance stand there among arguments and results
             buffer = args[index]
             assert isinstance(buffer, Node)

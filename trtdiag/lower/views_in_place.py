@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -9,10 +10,13 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base
-from trtdiag.graph.operators import ATEN, given_to, arguments_of, operator_of, schema_name, writes
+from trtdiag.graph.operators import ATEN, arguments_of, given_to, operator_of, schema_name, writes
 from trtdiag.graph.values import is_row_major
 from trtdiag.lower.draft import insert_call
 from trtdiag.lower.template import written_size
+
+RESIZES = frozenset({"aten::resize_", "prims::resize"})
+"""They give a tensor other sizes in place: views of its memory, or more of it."""
 
 
 def use_views(graph: Graph) -> int:
@@ -40,7 +44,7 @@ def use_views(graph: Graph) -> int:
             if view is not None:
                 made = insert_call(graph, view, node.args, node.meta.get("val"), node, "view", node.kwargs)
             else:
-                resized = _resized(graph, node)
+                resized = _resized(graph, node, objects)
                 if resized is None:
                     continue
                 made = resized
@@ -69,13 +73,18 @@ def changes_form(node: Node) -> OpOverload | None:
     return None
 
 
-def _resized(graph: Graph, node: Node) -> Node | None:
+def _resized(graph: Graph, node: Node, objects: Mapping[Node, Node]) -> Node | None:
     """What ``resize_`` makes of a tensor: its first elements in memory under other sizes, 0 behind them where it grows.
 
     What stands there is not defined.  ``None`` for any other op, and where memory order or sizes are not known.
+
+    Args:
+        graph: The graph.
+        node: The op, which reads the tensor as it is so far.
+        objects: The tensor that in-place ops before it return.
     """
     op = operator_of(node)
-    if op is None or schema_name(op) not in ("aten::resize_", "prims::resize"):
+    if op is None or schema_name(op) not in RESIZES:
         return None
     source, sizes = node.args[0], node.args[1]
     order = arguments_of(op).get("memory_format")
@@ -90,7 +99,7 @@ def _resized(graph: Graph, node: Node) -> Node | None:
     if had != wanted:
         if not (isinstance(had, int) and isinstance(wanted, int)):
             return None
-        if wanted > had and (alias_base(source) is not None or any(alias_base(one) is source for one in graph.nodes)):
+        if wanted > had and (alias_base(source) is not None or _has_views(graph, source, node, objects)):
             return None  # what is written behind it would be seen there
         flat = _called(graph, node, ATEN.reshape.default, (source, [-1]), "flat")
         if wanted < had:
@@ -100,6 +109,16 @@ def _resized(graph: Graph, node: Node) -> Node | None:
             rest = _called(graph, node, ATEN.full.default, ([wanted - had], 0), "rest", kwargs)
             flat = _called(graph, node, ATEN.cat.default, ([flat, rest],), "grown")
     return insert_call(graph, ATEN.reshape.default, (flat, sizes), after, node, "resized")
+
+
+def _has_views(graph: Graph, tensor: Node, before: Node, objects: Mapping[Node, Node]) -> bool:
+    for one in graph.nodes:
+        if one is before:
+            return False
+        base = alias_base(one)
+        if base is not None and objects.get(base, base) is tensor and objects.get(one) is not tensor:
+            return True
+    return False
 
 
 def _called(

@@ -179,7 +179,8 @@ class _Reading:
     def _output_of(self, node: Node, index: int, found: NodeValues) -> None:
         """Enter what an op or a getitem node yields, with the sizes that are born here.
 
-        A number that only the data decides keeps the op out of engines; of a tensor of such a size its converter says.
+        A number that only the data decides keeps the op out of engines, among several outputs where something reads it;
+        of a tensor of such a size its converter says.
         """
         values = found.values
         if found.is_list:
@@ -188,7 +189,7 @@ class _Reading:
             self._yielded(node, values[0] if values else None, index)
         bears = False
         for value in values:
-            if type(value) is NumberValue:
+            if type(value) is NumberValue and not found.is_list:
                 bears = True
                 self._refuse(index, FROM_DATA)
         if not found.symbols <= self._backed:

@@ -37,6 +37,10 @@ def attention_on_gpu(call: Call) -> Value:
         compute_log_sumexp, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float?
         scale=None) -> (Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k,
         Tensor philox_seed, Tensor philox_offset, Tensor debug_attn_mask)
+    aten::_scaled_dot_product_fused_attention_overrideable(Tensor query, Tensor key, Tensor value, Tensor?
+        attn_bias=None, float dropout_p=0., bool is_causal=False, bool return_debug_mask=False, *, float? scale=None) ->
+        (Tensor output, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, SymInt max_k, Tensor
+        philox_seed, Tensor philox_offset, Tensor debug_attn_mask)
 
     Refused with dropout, where more than the first output is read, and causal of unequal lengths.
     """

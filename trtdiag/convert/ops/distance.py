@@ -6,6 +6,7 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import both
+from trtdiag.convert.layer_writers.cost import amount_in_words, greatest
 from trtdiag.convert.layer_writers.matmul import product, require_batch
 from trtdiag.convert.layer_writers.reduction import vector_norm
 from trtdiag.convert.refusal import refuse
@@ -14,7 +15,7 @@ from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Num
+from trtdiag.symbolic import Expr, Num
 
 _BY_PRODUCTS = 25
 """Rows above which PyTorch computes Euclidean distances by a product of matrices, unless told otherwise."""
@@ -46,15 +47,43 @@ def cdist_forward(call: Call) -> Value:
 def pdist_forward(call: Call) -> Value:
     """aten::_pdist_forward(Tensor self, float p=2.) -> Tensor
 
-    Of a number of rows that is known: which pairs there are is a constant.
+    With a dynamic number of rows it must be at most 23,170 where the target has no int64.
     """
     write, x = call.write, call.tensor("self")
     _require_floats(x)
-    if not isinstance(x.shape[0], Num):
-        raise refuse("dynamic-pairs", "its number of rows is dynamic, and so is the list of its pairs")
-    pairs = torch.combinations(torch.arange(int(x.shape[0].value)), 2).to(write.index.torch)
-    left, right = (write.gather(x, write.constant(pairs[:, side].contiguous()), 0) for side in (0, 1))
+    if isinstance(x.shape[0], Num):
+        pairs = torch.combinations(torch.arange(int(x.shape[0].value)), 2).to(write.index.torch)
+        sides = [write.constant(pairs[:, side].contiguous()) for side in (0, 1)]
+    else:
+        sides = _pairs(write, x.shape[0], call.out.shape[0])
+    left, right = (write.gather(x, side, 0) for side in sides)
     return vector_norm(write, left - right, float(call.number("p")), [1])
+
+
+def _pairs(write: Writer, rows: Expr, count: Expr) -> list[Value]:
+    """The first and the second row of each of ``count`` pairs, in the order of ``torch.combinations``.
+
+    The first rows follow from a square root in float32, which is off by one at most, and whole numbers say where.
+    """
+    most = greatest(write, rows)
+    if not write.index.holds((2 * most - 1) ** 2 if most is not None else 1 << 62):
+        raise refuse(
+            "dynamic-pairs",
+            f"its number of rows is {amount_in_words(write, rows)}, and the index of a pair takes its square",
+            "declare a smaller range for it",
+        )
+    pair = write.counting(count)
+    whole = write.size_like(rows, pair) * 2 - write.scalar(1, pair)
+
+    def begins(row: Value) -> Value:
+        """The number of pairs whose first row is before ``row``."""
+        return row * (whole - row) // 2
+
+    root = write.cast(whole * whole - pair * 8, DType.FLOAT32).maximum(0.0).sqrt()
+    row = write.cast(((write.cast(whole, DType.FLOAT32) - root) * 0.5).floor(), write.index)
+    row = row - write.cast(begins(row) > pair, write.index)
+    row = row + write.cast(~(begins(row + 1) > pair), write.index)
+    return [row, pair - begins(row) + row + 1]
 
 
 @converter
