@@ -247,7 +247,7 @@ class Step:
     def weights(self, index: int) -> Any:
         """TensorRT's weights of an input that is a constant, and empty ones of one that is not."""
         if (value := self.weight(index)) is None:
-            return self.dialect.trt.Weights()
+            return self.dialect.trt.Weights(self.dialect.dtype(self.type(index).dtype))
         return self.emission.weights(value, self.placed.inputs[index])
 
     def constant(self, value: torch.Tensor) -> Any:
