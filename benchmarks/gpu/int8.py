@@ -86,7 +86,7 @@ def measured(name: str, asked: argparse.Namespace, file: Path | None) -> dict[st
     with torch.no_grad():
         reference = few.module()(*args)
         begun = time.perf_counter()
-        ways = {"int8": trtdiag.compile(few, **how, **({"profile_layers": True} if asked.layers else {}))}
+        ways = {"int8": trtdiag.compile(few, profile_layers=asked.layers, **how)}
         row["build_s"] = {"int8": round(time.perf_counter() - begun, 1)}
         if module is not None:
             begun = time.perf_counter()
