@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions, CompileOptions, Precision
 from trtdiag.wording import shown
@@ -75,10 +75,10 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
             yield OptionWarning(name, getattr(options, name), why)
 
 
-def warn_of(found: Iterable[Warning]) -> None:
-    """Warn of each, as coming from the line outside this package that called into it."""
+def warn_of(found: Iterable[Warning], within: Collection[str] = ("trtdiag",)) -> None:
+    """Warn of each, as coming from the line outside these packages that called into them."""
     level, frame = 1, inspect.currentframe()
-    while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] == "trtdiag":
+    while frame is not None and str(frame.f_globals.get("__name__", "")).split(".")[0] in within:
         level, frame = level + 1, frame.f_back
     for each in found:
         warnings.warn(each, stacklevel=level)

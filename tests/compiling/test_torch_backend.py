@@ -15,7 +15,6 @@ from torch import Tensor, nn
 import trtdiag.torch_backend
 from tests.runtime.agreeing import assert_agrees
 from trtdiag.errors import UserError
-from trtdiag.runtime import torch_compile
 from trtdiag.runtime.compiled import CompiledProgram
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -84,13 +83,15 @@ def test_what_no_engine_takes_runs_in_pytorch(made: list[CompiledProgram]) -> No
     assert all(not program.manifests for program in made)
 
 
-def test_training_is_refused() -> None:
-    fast = torch.compile(Small(), backend="trtdiag")
-    with pytest.raises(Exception, match="does not train") as caught:
-        fast(torch.randn(3, 5))
-    assert "UserError" in str(caught.value)
-    with pytest.raises(UserError):
-        torch_compile._refuse_training([torch.zeros(2, requires_grad=True)])
+def test_a_forward_pass_under_grad_mode_is_in_one_engine(made: list[CompiledProgram]) -> None:
+    model, x = Small(), torch.randn(3, 5)
+    fast = torch.compile(model, backend="trtdiag")
+    with pytest.warns(UserWarning, match="forward passes only"):
+        got = fast(x)
+    torch.testing.assert_close(got, model(x))
+    assert [len(program.manifests) for program in made] == [1]
+    with pytest.raises(UserError, match="does not train"):
+        got.sum().backward()
 
 
 def test_the_entry_point_leads_to_the_backend() -> None:

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 
 from tests.runtime.agreeing import assert_agrees
 from tests.runtime.compiling import compiled_program
+from trtdiag.errors import UserError
 from trtdiag.frontend.capture import capture
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.torch_compile import backend_of
@@ -196,10 +197,68 @@ def test_a_block_of_autocast_computes_in_its_dtype() -> None:
             torch.testing.assert_close(got.float(), wanted.float(), rtol=2**-7, atol=2**-7)
 
 
-def test_training_is_refused_with_a_reason() -> None:
-    fast = torch.compile(nn.Linear(5, 7), backend=backend_of(_compiler([])))
-    with pytest.raises(Exception, match="does not train"):
-        fast(torch.randn(3, 5))
+class Mixed(nn.Module):
+    """Results with a gradient and without, one written into a buffer, and a norm that writes its statistics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(5, 5), nn.BatchNorm1d(5)
+        self.register_buffer("cache", torch.zeros(3, 5))
+
+    def forward(self, x: Tensor) -> tuple[Any, ...]:
+        y = self.linear(x)
+        self.cache[:2].copy_(y[:2])
+        return self.norm(y), y.detach(), y.argmax(), x.shape[0], self.cache * 2
+
+
+@pytest.mark.parametrize("dynamic", [True, False])
+def test_under_grad_mode_results_ask_for_gradients_as_those_of_the_model(*, dynamic: bool) -> None:
+    model = Mixed()
+    reference = copy.deepcopy(model)
+    fast = torch.compile(model, backend=backend_of(_compiler([])), dynamic=dynamic)
+    for batch in (3, 7):
+        x = torch.randn(batch, 5)
+        for got, wanted in zip(fast(x), reference(x), strict=True):
+            torch.testing.assert_close(got, wanted)
+            assert getattr(got, "requires_grad", None) == getattr(wanted, "requires_grad", None)
+        for one, other in zip(model.buffers(), reference.buffers(), strict=True):
+            torch.testing.assert_close(one, other)
+            assert one.requires_grad == other.requires_grad
+
+
+def test_a_backward_pass_that_reaches_a_compiled_graph_is_an_error() -> None:
+    """Also where a part of the loss has gradients of its own, which would be taken for all of them."""
+    model, x = Mixed(), torch.randn(3, 5)
+    fast = torch.compile(model, backend=backend_of(_compiler([])))
+    for loss in (fast(x)[0].sum(), fast(x)[4].sum() + model.linear.weight.sum(), model.cache.sum()):
+        with pytest.raises(UserError, match="does not train") as caught:
+            loss.backward()
+        assert caught.value.reference == "training"
+    assert model.linear.weight.grad is None
+    with torch.no_grad():
+        assert not fast(x)[0].requires_grad
+
+
+def test_an_input_that_is_written_gets_no_gradient_either() -> None:
+    fast = torch.compile(lambda x: x.mul_(2) + 1, backend=backend_of(_compiler([])))
+    leaf = torch.randn(3, 5, requires_grad=True)
+    x = leaf * 1
+    fast(x)
+    torch.testing.assert_close(x, leaf * 2)
+    with pytest.raises(UserError, match="does not train"):
+        x.sum().backward()
+
+
+def test_grad_mode_is_warned_of_at_the_call() -> None:
+    fast, x = torch.compile(nn.Linear(5, 7), backend=backend_of(_compiler([]))), torch.randn(3, 5)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            fast(x)
+        with torch.no_grad():
+            fast(x)
+    told = [one for one in seen if "forward passes only" in str(one.message)]
+    assert [one.filename for one in told] == [__file__]
 
 
 def test_threads_share_a_compiled_model() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,11 @@ from torch.fx import Graph
 
 def fake_mode_of(graph: Graph) -> FakeTensorMode:
     """The fake mode that the values of a graph belong to; a new one where it has none."""
-    vals = (node.meta.get("val") for node in graph.nodes)
+    return fake_mode_among(node.meta.get("val") for node in graph.nodes)
+
+
+def fake_mode_among(vals: Iterable[Any]) -> FakeTensorMode:
+    """The fake mode that the tensors among values belong to; a new one where they have none."""
     mode = detect_fake_mode([val for val in vals if isinstance(val, torch.Tensor)])
     return mode if mode is not None else FakeTensorMode(allow_non_fake_inputs=True)
 
