@@ -33,6 +33,7 @@ class Call:
         held: The content of arguments that the program itself brings (weights), by schema name; of one in a list
             by ``indices[1]``.
         reads_in_order: Whether it looks at memory by strides, and its tensor lies there in the order of its dims.
+        half_asked: Whether the user asked for half precision; otherwise what is in it is so in the program.
     """
 
     op: OpOverload
@@ -41,6 +42,7 @@ class Call:
     write: Writer
     held: Mapping[str, torch.Tensor] = field(default_factory=dict)
     reads_in_order: bool = False
+    half_asked: bool = False
 
     @property
     def out(self) -> Tensor:

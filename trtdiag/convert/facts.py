@@ -99,6 +99,7 @@ class ConversionContext:
         held: The tensors that the program brings and does not change, by node.
         reader: Reads metadata, that of each node once.
         left: The input or buffer that a call leaves with the value of a node, by that node.
+        half_asked: Whether half precision was asked for, so that speed counts for more than its rounding.
     """
 
     graph_module: GraphModule
@@ -110,3 +111,4 @@ class ConversionContext:
     held: Mapping[Node, torch.Tensor]
     reader: NodeReader = field(default_factory=NodeReader)
     left: Mapping[Node, Node] = field(default_factory=dict)
+    half_asked: bool = False

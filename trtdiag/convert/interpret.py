@@ -119,7 +119,9 @@ class Interpreter:
         read = {name: item for name, item in (named | items).items() if isinstance(item, Node)}
         held = {name: given[item] for name, item in read.items() if item in given}
         arguments = {name: map_arg(value, self.known.__getitem__) for name, value in (named | lists).items()}
-        return Call(op, arguments, self._expected(node), self.write, held, reads_in_order(node))
+        return Call(
+            op, arguments, self._expected(node), self.write, held, reads_in_order(node), self._source.half_asked
+        )
 
     def _check(self, node: Node, expected: Sequence[Tensor | None], results: Sequence[Value | None]) -> None:
         for index, want in enumerate(expected):

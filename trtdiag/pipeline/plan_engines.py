@@ -23,7 +23,7 @@ from trtdiag.lower.lowered import lower
 from trtdiag.lower.precision.apply import with_precision
 from trtdiag.lower.recipes import current_tape, recording
 from trtdiag.network import WeightKeys
-from trtdiag.options import CompileOptions
+from trtdiag.options import CompileOptions, Precision
 from trtdiag.partition.facts import EnginePlan, Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
 from trtdiag.shapes.counts import counted_ranges
@@ -91,6 +91,7 @@ def plan_engines(
             lowered.held(),
             reader,
             lowered.left(),
+            options.precision is not Precision.KEEP,
         )
         found = support(source, types.limits, {limit.node: limit.why for limit in lowered.limits})
     with stage("partition"):

@@ -35,14 +35,18 @@ def attended(call: Call, mask_name: str | None, *, shared_heads: bool = False) -
         raise refuse("not-float", "it is of integers, and PyTorch has none of those")
     mask = call.tensor_or_none(mask_name) if mask_name is not None else None
     causal = call.flag("is_causal")
-    query = query * _scale(call, query)
     if "Attention" in write.target.layers:
         own = [unrepeated_heads(x) for x in (key, value)]
         if own[0] is not None and own[1] is not None and own[0].shape[1] == own[1].shape[1]:
             key, value, shared_heads = own[0], own[1], True
     if "Attention" in write.target.layers and _fits(write, query, key, value, mask, shared_heads):
-        return _by_layer(write, query, key, value, mask, causal)
-    return _by_products(write, query, key, value, mask, causal, shared_heads)
+        return _by_layer(write, query * _scale(call, query), key, value, mask, causal)
+    dtype = query.dtype
+    if not call.half_asked:
+        # As PyTorch's kernels compute it: scores that are rounded to half precision move the weights by up to a tenth.
+        query, key, value = (write.cast(x, DType.FLOAT32) for x in (query, key, value))
+    y = _by_products(write, query * _scale(call, query), key, value, mask, causal, shared_heads)
+    return write.cast(y, dtype)
 
 
 def _scale(call: Call, query: Value) -> Value:
@@ -118,9 +122,9 @@ def _by_products(
 ) -> Value:
     """Products with a softmax between, and what hides keys added to its input.
 
-    All of it is in the dtype of the query: TensorRT has one kernel for that, and several where casts or choices stand
-    between.  The softmax is computed in float32, whatever goes in and out.  What follows from the mask is written once
-    for all attentions that have it.
+    All of it is in the dtype of the query, float32 unless half precision was asked for: TensorRT has one kernel for all
+    of it in half precision, and several where casts or choices stand between.  The softmax is computed in float32,
+    whatever goes in and out.  What follows from the mask is written once for all attentions that have it.
     """
     if shared and query.rank >= 3:
         key, value = (_repeated(write, x, query.shape[-3]) for x in (key, value))
