@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wi
 from trtdiag.benchmark.clock import Timed
 from trtdiag.engine.inductor import package
 from trtdiag.engine.profiles import usual_inputs
-from trtdiag.errors import UserError
+from trtdiag.errors import EngineBuildError, UserError
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline import latency
 from trtdiag.pipeline.compare import compared
@@ -208,3 +209,33 @@ def test_compiled_code_agrees_at_every_corner(tmp_path: Path) -> None:
     for shape in ((1, 3, 4, 4), (3, 3, 17, 31), (5, 3, 33, 31)):
         x = torch.randn(shape)
         torch.testing.assert_close(trtdiag.load(path)(x), module(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("process", "library", "said"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", b"libstdc++.so.6", "crashes with SIGSEGV"),
+        (
+            "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+            b"std::regex",
+            "link libstdc++.so, not libstdc++.a",
+        ),
+        ("raise OSError('no such symbol')", b"libstdc++.so.6", "fails: OSError: no such symbol"),
+    ],
+)
+def test_code_that_crashes_a_process_is_refused(
+    process: str, library: bytes, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "code.pt2"
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("model.so", b"\x7fELF" + library)
+    place = package.Place("2.13.0", "cpu", "none")
+    monkeypatch.setattr(package, "_LOAD", process)
+    with pytest.raises(EngineBuildError) as refused:
+        package._require_loadable(code, place)
+    assert said in f"{refused.value.because} {refused.value.fix}"
+    assert place not in package._LOADED
+    monkeypatch.setattr(package, "_LOAD", "")
+    package._require_loadable(code, place)
+    assert place in package._LOADED
+    package._LOADED.discard(place)

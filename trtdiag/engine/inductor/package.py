@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import io
 import json
+import signal
+import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -81,6 +84,7 @@ def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
                 fix=f"compile without --optimize latency; {NO_COMPILER}",
                 reference="inductor-refused",
             ) from error
+        _require_loadable(code, Place.here(device))
         own = io.BytesIO()
         torch.export.save(segment, own)
         made = io.BytesIO()
@@ -89,6 +93,54 @@ def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
             archive.write(code, _CODE)
             archive.writestr(_SEGMENT, own.getbuffer())
         return made.getvalue()
+
+
+_LOADED: set[Place] = set()
+"""For which code was loaded by a process of its own, without a crash."""
+_LOAD = "import sys, torch; from torch._inductor import aoti_load_package; aoti_load_package(sys.argv[1])"
+
+
+def _require_loadable(code: Path, place: Place) -> None:
+    """Load code in another process, the first of each place: a crash there would have been one here.
+
+    Args:
+        code: The file of the code.
+        place: What it was compiled for.
+
+    Raises:
+        EngineBuildError: ``inductor-refused``: that process did not end well.
+    """
+    if place in _LOADED:
+        return
+    ended = subprocess.run([sys.executable, "-c", _LOAD, str(code)], capture_output=True, text=True, check=False)
+    if ended.returncode == 0:
+        _LOADED.add(place)
+        return
+    said = ended.stderr.strip().splitlines()[-1:]
+    how = (
+        f"crashes with {signal.Signals(-ended.returncode).name}"
+        if ended.returncode < 0
+        else f"fails: {'; '.join(said)}"
+    )
+    fix = "compile without --optimize latency, or see that the C++ compiler makes libraries that PyTorch can load"
+    if ended.returncode < 0 and not _shares_standard_library(code):
+        fix = (
+            "let the compiler link libstdc++.so, not libstdc++.a, which it did: PyTorch has that library already, and "
+            "two of it in one process crash; CXX names the command of the compiler"
+        )
+    raise EngineBuildError(
+        "the code that AOTInductor compiled cannot be loaded here",
+        because=f"a process that does nothing else {how}",
+        fix=fix,
+        reference="inductor-refused",
+    )
+
+
+def _shares_standard_library(code: Path) -> bool:
+    """Whether a library in the package names the C++ standard library as one that it needs."""
+    with zipfile.ZipFile(code) as archive:
+        libraries = [archive.read(name) for name in archive.namelist() if name.endswith(".so")]
+    return any(each in library for library in libraries for each in (b"libstdc++.so", b"libc++.so"))
 
 
 @dataclass(frozen=True)
