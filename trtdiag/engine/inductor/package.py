@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from trtdiag.errors import ArtifactError, EngineBuildError
 from trtdiag.wording import first_line
 
 _SEGMENT, _CODE, _ABOUT = "segment.pt2", "code.pt2", "about.json"
-_SPLIT_WEIGHTS = {"aot_inductor.package_constants_in_so": False}
+_SHARED_LIBRARY = ":libstdc++.so.6"
+"""The file that the linker is to find, whatever else it would take."""
 NO_COMPILER = "AOTInductor needs a C++ compiler (g++ or clang++), and on a GPU the Python package triton"
 
 
@@ -76,7 +78,7 @@ def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
         code = Path(folder) / "code.pt2"
         try:
             with torch.no_grad():
-                aoti_compile_and_package(segment, package_path=str(code), inductor_configs=_SPLIT_WEIGHTS)
+                aoti_compile_and_package(segment, package_path=str(code), inductor_configs=_configuration())
         except Exception as error:  # a compiler may fail in any way
             raise EngineBuildError(
                 "AOTInductor does not compile a segment",
@@ -93,6 +95,30 @@ def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
             archive.write(code, _CODE)
             archive.writestr(_SEGMENT, own.getbuffer())
         return made.getvalue()
+
+
+def _configuration() -> dict[str, Any]:
+    """How AOTInductor compiles: without weights, and linked to the C++ library that PyTorch uses.
+
+    A compiler that has ``libstdc++.a`` alone puts a second copy of that library into the code, and the first use of a
+    locale in it crashes the process (seen with torch 2.11 and g++ 13).
+    """
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    chosen: dict[str, Any] = {"aot_inductor.package_constants_in_so": False}
+    if sys.platform == "linux" and not _links_shared(get_cpp_compiler()):
+        chosen["aot_inductor.custom_op_libs"] = [_SHARED_LIBRARY]
+    return chosen
+
+
+@cache
+def _links_shared(compiler: str) -> bool:
+    """Whether a C++ compiler finds a C++ library to link to that is shared; true of those that have another one."""
+    command = [compiler, "-print-file-name=libstdc++.so"]
+    if "clang" in Path(compiler).name:
+        return True
+    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return found != "libstdc++.so"  # it gives the name back where it finds nothing
 
 
 _LOADED: set[Place] = set()
@@ -122,25 +148,12 @@ def _require_loadable(code: Path, place: Place) -> None:
         if ended.returncode < 0
         else f"fails: {'; '.join(said)}"
     )
-    fix = "compile without --optimize latency, or see that the C++ compiler makes libraries that PyTorch can load"
-    if ended.returncode < 0 and not _shares_standard_library(code):
-        fix = (
-            "let the compiler link libstdc++.so, not libstdc++.a, which it did: PyTorch has that library already, and "
-            "two of it in one process crash; CXX names the command of the compiler"
-        )
     raise EngineBuildError(
         "the code that AOTInductor compiled cannot be loaded here",
         because=f"a process that does nothing else {how}",
-        fix=fix,
+        fix="compile without --optimize latency; CXX names another C++ compiler",
         reference="inductor-refused",
     )
-
-
-def _shares_standard_library(code: Path) -> bool:
-    """Whether a library in the package names the C++ standard library as one that it needs."""
-    with zipfile.ZipFile(code) as archive:
-        libraries = [archive.read(name) for name in archive.namelist() if name.endswith(".so")]
-    return any(each in library for library in libraries for each in (b"libstdc++.so", b"libc++.so"))
 
 
 @dataclass(frozen=True)
