@@ -55,7 +55,8 @@ promises to read an element before it writes there, so an output bound to the me
 
 Quantize and Dequantize are what quantized programs become (int8 with one scale for tensors, int8, int4 in blocks and
 float8 for weights); 8.6 takes weights of int8 as floats behind both. DynamicQuantize and an Attention whose softmax is
-quantized can be in networks and are written to TensorRT; no converter makes them. Unsqueeze is one Shuffle on every target, which needs no constant beside it.
+quantized can be in networks and are written to TensorRT; no converter makes them. Unsqueeze is one Shuffle on every
+target, which needs no constant beside it.
 Normalization is made by `add_normalization_v2` from 10.16 on, which has a scale for each channel in groups; it has no
 form without the mean, so RMS norm stays products and a Reduce. Causal attention is UPPER_LEFT, as PyTorch's;
 LOWER_RIGHT is there for networks, and on 10.16, which lacks it, written as a mask.
