@@ -22,6 +22,7 @@ ORDER = (
     "timed_steps",
     "import_hook",
     "arguments",
+    "asked_bounds",
     "asked_profiles",
     "options",
     "option_keywords",

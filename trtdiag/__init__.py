@@ -122,11 +122,12 @@ def _version() -> str:
         return "0+source"
 
 
-def _register_op() -> None:
+def _register_ops() -> None:
     """Make saved programs loadable by ``torch.export.load``."""
     from importlib import import_module
 
     import_module("trtdiag.runtime.custom_op")
+    import_module("trtdiag.graph.size_check")
 
 
 def _offer_backend() -> None:
@@ -136,5 +137,5 @@ def _offer_backend() -> None:
     offer_backend("trtdiag", "trtdiag.torch_backend:compile_graph")
 
 
-after_import("torch", _register_op)
+after_import("torch", _register_ops)
 after_import("torch._dynamo.backends.registry", _offer_backend)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import fields
 from typing import Any, Literal, TypedDict, TypeVar
 
+from trtdiag.asked_bounds import AskedBound
 from trtdiag.asked_profiles import AskedProfile
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
 
@@ -20,6 +21,7 @@ Words = str | Sequence[str] | AbstractSet[str] | None
 """One text, several, or none."""
 Place = str | os.PathLike[str] | None
 Sizes = Mapping[str, int] | Sequence[tuple[str, int]]
+Bounds = Mapping[str, int | tuple[int | None, int | None]] | Sequence[AskedBound]
 Profiles = Mapping[str, Mapping[str, int | tuple[int, int] | tuple[int, int, int]]] | Sequence[AskedProfile]
 
 
@@ -31,6 +33,8 @@ class PlanKeywords(TypedDict, total=False):
     partition: PartitionOptions
     precision: Precision | Literal["keep", "fp16", "bf16"]
     keep_fp32: Words
+    assume: Bounds
+    max_sizes: Sizes
     min_segment_ops: int
     keep_in_torch: Words
     require_full: bool

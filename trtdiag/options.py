@@ -23,6 +23,7 @@ from trtdiag.arguments import (
     whole,
     words,
 )
+from trtdiag.asked_bounds import AskedBound, bounds_by_name
 from trtdiag.asked_profiles import AskedProfile, profiles_by_name
 
 Progress = Callable[[str], None]
@@ -103,11 +104,12 @@ class AnalyzeOptions:
         partition: What would go into engines.
         precision: What float32 would be computed in inside engines.
         keep_fp32: What would stay in float32 then; see ``CompileOptions``.
+        assume: Bounds of sizes that the data decides; see ``CompileOptions``.
+        max_sizes: Greatest sizes of open dims; see ``CompileOptions``.
         gpu: The GPU generations to answer for, of a target of TensorRT-RTX; see ``CompileOptions``.
         try_build: Hand each planned engine to the builder of TensorRT-RTX, which needs no GPU, for ``gpu``; the target
             is the installed release of it unless one with the same builder is named.
-        build_limit_s: What ``try_build`` may take, in seconds, the search for an op that is refused included; what was
-            not tried by then is told.
+        build_limit_s: What ``try_build`` may take, in seconds, the search for a refused op included; the rest is told.
     """
 
     target: str | None = None
@@ -117,6 +119,8 @@ class AnalyzeOptions:
     partition: PartitionOptions = field(default_factory=PartitionOptions)
     precision: Precision = Precision.KEEP
     keep_fp32: tuple[str, ...] = ()
+    assume: tuple[AskedBound, ...] = ()
+    max_sizes: tuple[tuple[str, int], ...] = ()
     gpu: tuple[str, ...] = ()
     try_build: bool = False
     build_limit_s: float = BUILD_LIMIT_S
@@ -143,6 +147,9 @@ class CompileOptions:
             the same words as in ``PartitionOptions.keep_in_torch``.
         truncate_double: Compute float64 in float32; otherwise ops on float64 stay in PyTorch.
         partition: What goes into engines.
+        assume: The greatest of sizes that the data decides, or least and greatest, by name: ops of such sizes then go
+            into engines.  It is not proven; a run with another size is refused.
+        max_sizes: The greatest size of dims that the program leaves open, by name; larger inputs are refused.
         opt: The size that engines are tuned for, by the name of a dim or symbol; the example's where it is not named.
         profiles: The sizes of each profile by its name and the names of dims, where engines are to have several; a
             dim that one does not name keeps its range.  Of those that take the sizes of a call the first is used.
@@ -192,6 +199,8 @@ class CompileOptions:
     keep_fp32: tuple[str, ...] = ()
     truncate_double: bool = False
     partition: PartitionOptions = field(default_factory=PartitionOptions)
+    assume: tuple[AskedBound, ...] = ()
+    max_sizes: tuple[tuple[str, int], ...] = ()
     opt: tuple[tuple[str, int], ...] = ()
     profiles: tuple[AskedProfile, ...] = ()
     portable: bool = False
@@ -227,8 +236,6 @@ class CompileOptions:
         """
         _check(
             self,
-            opt=sizes_by_name,
-            profiles=profiles_by_name,
             verify_limit_s=optional(seconds),
             workspace_mib=optional(whole(0, _MOST_MIB)),
             optimization_level=optional(whole(0, 5)),
@@ -254,6 +261,9 @@ _OF_TYPE: Mapping[str, Check] = {
     "float": seconds,
     "str | None": optional(text),
     "tuple[str, ...]": words,
+    "tuple[AskedBound, ...]": bounds_by_name,
+    "tuple[AskedProfile, ...]": profiles_by_name,
+    "tuple[tuple[str, int], ...]": sizes_by_name,
     "PartitionOptions": instance(PartitionOptions),
     "Precision": lambda _name, value: Precision.named(value),
 }

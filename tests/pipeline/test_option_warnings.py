@@ -86,6 +86,8 @@ OF_ALL = {
     "backend": "reference",
     "precision": "fp16",
     "truncate_double": True,
+    "assume": {"item": 3},
+    "max_sizes": {"n": 3},
     "opt": {"n": 3},
     "profiles": {"a": {"n": 3}},
     "portable": True,

@@ -99,7 +99,8 @@ def test_the_summary_of_a_program_at_80_columns() -> None:
     (head,) = [line for line in lines if line.startswith("error SYM201")]
     assert head.startswith("error SYM201 x2  first_picture.shape[0] has no upper bound")
     assert "  also: first_picture.shape[1]" in lines
-    assert "  fix: declare the largest first_picture.shape[0] that you will run" in lines
+    assert "  fix: say the largest first_picture.shape[0] that you will run: --max" in lines
+    assert "       'first_picture.shape[0]=LARGEST', or declare it" in lines
     assert "next: trtdiag fix-dims 'my model.pt2'" in lines
     assert "not checked: numerics: nothing was run on data" in lines
     assert [line for line in lines if line != line.rstrip()] == []

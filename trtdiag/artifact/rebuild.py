@@ -104,7 +104,10 @@ def rebuild(
     networks = [_network(program, index, call) for index, call in enumerate(calls)]
     profiles = [built_profile(call.manifest) for call in calls]
     engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
-    made = with_engines(exported, calls, [(engine.blob, engine.manifest) for engine in engines])
+    pairs = zip(engines, calls, strict=True)
+    manifests = [replace(engine.manifest, assumed=call.manifest.assumed) for engine, call in pairs]
+    blobs = [engine.blob for engine in engines]
+    made = with_engines(exported, calls, list(zip(blobs, manifests, strict=True)))
     if not builder.cannot_run(chosen.gpu):
         made = on_engine_device(made, builder.device)
     kept = program.networks or (tuple(map(to_bytes, networks)) if chosen.portable else ())

@@ -73,6 +73,8 @@ GROUPS = (
             "optimize",
             "target",
             "inputs",
+            "max",
+            "assume",
             "unpickle",
             "imports",
             "factory_limit",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trtdiag.asked_bounds import read_bounds
 from trtdiag.cli.option_groups import Options, chosen, flag, number, one_of, path, several
-from trtdiag.cli.value_checks import MOST_COUNT, MOST_MIB
+from trtdiag.cli.value_checks import MOST_COUNT, MOST_MIB, sizes_of
 from trtdiag.options import HARDWARE, CompileOptions, PartitionOptions, Precision
 
 GPU_OPTION: Options = {
@@ -26,7 +27,11 @@ _OTHERS: Options = {
     "keep_fp32": several("OP|MODULE", "Stays float32 under fp16 and bf16."),
     **GPU_OPTION,
 }
-ENGINE_OPTIONS: Options = {**_PARTITION, **_OTHERS}
+_BOUNDS: Options = {
+    "assume": {"multiple": True, "metavar": "'NAME<=MAX'", "help": "The greatest value of a size that data decides."},
+    "max": several("DIM=SIZE", "The greatest size of a dim that the program leaves open."),
+}
+ENGINE_OPTIONS: Options = {**_PARTITION, **_OTHERS, **_BOUNDS}
 BUILD_OPTIONS: Options = {
     "optimization_level": number(0, 5, "0..5", "How long TensorRT searches for fast kernels  [default: its own, 3]"),
     "workspace_mib": number(0, MOST_MIB, "MIB", "Scratch memory that layers may use  [default: all of the GPU's]"),
@@ -67,9 +72,15 @@ def chosen_engine_options(config: Mapping[str, Any], given: Mapping[str, Any]) -
         given: The command's arguments by name.
 
     Raises:
-        UserError: ``config-wrong-value`` where the file has a precision that there is not.
+        UserError: ``config-wrong-value`` where the file has a precision that there is not; ``wrong-size``,
+            ``wrong-assumption``.
     """
     others = chosen(_OTHERS, config, given)
     if "precision" in others:
         others["precision"] = Precision(others["precision"])
-    return {"partition": PartitionOptions(**chosen(_PARTITION, config, given)), **others}
+    return {
+        "partition": PartitionOptions(**chosen(_PARTITION, config, given)),
+        "assume": read_bounds(given["assume"]),
+        "max_sizes": sizes_of(given["max"], "--max"),
+        **others,
+    }

@@ -19,7 +19,7 @@ from trtdiag.cli.report_files import ReportFiles, json_file, json_option, write_
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
-from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option, sizes_of
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.regular import reason
@@ -55,6 +55,7 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
     help="Up to N programs where one leaves out asked sizes, each exported; --apply saves them all.  "
     "[default: 4 with --apply, else an offer without exports]",
 )
+@click.option("--max", "max_sizes", multiple=True, metavar="DIM=SIZE", help="The greatest size of a dim to declare.")
 @seconds_option("--time-limit", "limit_s", default=600.0, words="For one export.")
 @seconds_option(
     "--solve-limit", "solve_limit_s", default=60.0, words="For all solving and checking together; then the best found."
@@ -88,6 +89,7 @@ def fix_dims(**given: Any) -> int:
             if text is None
             else text,
             time_limit_s=asked.limit_s,
+            max_sizes=sizes_of(asked.max_sizes, "--max"),
             solve_limit_s=asked.solve_limit_s,
             programs=asked.most,
             progress=step,
@@ -109,6 +111,7 @@ class _Asked:
     apply_: bool
     output: Path | None
     programs: int | None
+    max_sizes: tuple[str, ...]
     limit_s: float
     solve_limit_s: float
     inputs: tuple[str, ...]

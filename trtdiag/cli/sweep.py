@@ -66,7 +66,9 @@ _HOW: Options = {
     "again": flag("Do everything again."),
 }
 _ENGINES: Options = {
-    name: how for name, how in {**ENGINE_OPTIONS, **BUILD_OPTIONS}.items() if name not in ("precision", "gpu")
+    name: how
+    for name, how in {**ENGINE_OPTIONS, **BUILD_OPTIONS}.items()
+    if name not in ("precision", "gpu", "assume", "max")
 } | {
     "portable": flag("Keep the networks, so that engines can be rebuilt elsewhere."),
     "force": flag("Compile in spite of ERROR findings."),

@@ -68,6 +68,23 @@ class EngineOutput:
 
 
 @dataclass(frozen=True)
+class AssumedSize:
+    """What the user said of a size that the data decides.
+
+    Attributes:
+        name: The user's name for it.
+        least: The least that it was assumed to be, if any.
+        most: The greatest that it was assumed to be, if any.
+        place: What makes it: the op with its source line.
+    """
+
+    name: str
+    least: int | None
+    most: int | None
+    place: str
+
+
+@dataclass(frozen=True)
 class Compatibility:
     """On what else than where it was built an engine of TensorRT may run.
 
@@ -101,6 +118,7 @@ class Manifest:
         conditions: What else the network rests on; of those that name one of ``counts`` a run makes sure afterwards.
         counts: The sizes that the data decides, each at least one dim of an output by itself, with the most that it
             can be over the symbols of the inputs; ``None`` where that is not known.
+        assumed: Of symbols what the user said of them, which ``ranges`` has: it is no property of the program.
         waits: Whether the data decides any size in it: TensorRT then waits for the device in the middle of a run.
         tensorrt: The version of the TensorRT that built it, where one did.
         gpu: The GPU that it was built on, where it was.
@@ -125,6 +143,7 @@ class Manifest:
     gpu: str | None = None
     compatibility: Compatibility = Compatibility()
     profiles: tuple[EngineProfile, ...] = ()
+    assumed: Mapping[str, AssumedSize] = field(default_factory=dict)
 
     @cached_property
     def written(self) -> Mapping[int, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.engine.manifest import Compatibility, EngineOutput, EngineProfile, Manifest
+from trtdiag.engine.manifest import AssumedSize, Compatibility, EngineOutput, EngineProfile, Manifest
 from trtdiag.errors import ArtifactError
 from trtdiag.files.typed_json import JsonTypeError, TypedJson, required
 from trtdiag.network import DType
@@ -30,6 +30,7 @@ _FORMS = TypedJson(
         torch.dtype: (lambda dtype: str(dtype).removeprefix("torch."), lambda name: DType(name).torch),
     },
     rows={
+        AssumedSize: ("name", "least", "most", "place"),
         EngineOutput: ("name", "dtype", "dims", "memory_of"),
         EngineProfile: ("name", "sizes"),
         DimProfile: ("min", "opt", "max"),
@@ -39,7 +40,7 @@ _FORMS = TypedJson(
     keys={Manifest: {"network_hash": "network", "engine_sha256": "engine"}},
     # Engines of an earlier version have none of these, and do not say so.
     added={
-        Manifest: ("counts", "waits", "compatibility", "profiles"),
+        Manifest: ("counts", "waits", "compatibility", "profiles", "assumed"),
         Compatibility: ("gpus",),
         EngineOutput: ("memory_of",),
     },
@@ -54,8 +55,9 @@ def manifest_to_text(manifest: Manifest) -> str:
         del document["compatibility"]
     elif not manifest.compatibility.gpus:
         document["compatibility"].pop()
-    if not manifest.profiles:
-        del document["profiles"]
+    for name in ("profiles", "assumed"):
+        if not document[name]:
+            del document[name]
     for row in document["outputs"]:
         if row[-1] is None:  # a fourth entry is refused by versions that would give each output memory of its own
             row.pop()

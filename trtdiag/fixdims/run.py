@@ -8,7 +8,18 @@ from typing import Any
 
 import torch
 
-from trtdiag.arguments import checked, flag, function, inputs as examples, mapping, optional, seconds, whole
+from trtdiag.arguments import (
+    checked,
+    flag,
+    function,
+    inputs as examples,
+    mapping,
+    optional,
+    seconds,
+    sizes_by_name,
+    whole,
+)
+from trtdiag.dims.capped import capped
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.dynamic_shapes.spell import spell
 from trtdiag.dims.plan import Plan, program_plan
@@ -31,6 +42,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.frontend.reexport import program_recipe
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.option_keywords import Sizes
 from trtdiag.option_warnings import OptionWarning, warn_of
 from trtdiag.options import Progress
 
@@ -42,6 +54,7 @@ DEFAULT_ROUNDS = 8
     args=optional(examples),
     kwargs=optional(mapping),
     meta=flag,
+    max_sizes=sizes_by_name,
     time_limit_s=seconds,
     solve_limit_s=seconds,
     rounds=whole(1),
@@ -56,6 +69,7 @@ def fix_dims(
     dynamic_shapes: Any = None,
     inputs: Inputs | None = None,
     meta: bool = False,
+    max_sizes: Sizes = (),
     time_limit_s: float = DEFAULT_LIMIT_S,
     solve_limit_s: float = DEFAULT_SOLVE_S,
     rounds: int = DEFAULT_ROUNDS,
@@ -74,6 +88,7 @@ def fix_dims(
         inputs: In the place of these three: ``Input``s and tensors, as for ``analyze``; also beside what names a
             module, and beside a folder of Hugging Face.
         meta: Make the model on the meta device, without weights; nothing then runs on data.
+        max_sizes: Greatest sizes of dims by name (a ``Dim``'s, or ``x.shape[2]``): they are declared with them.
         time_limit_s: For one export, in seconds; each runs in a process of its own.
         solve_limit_s: For all solving and checking together, in seconds of computing; exports of a saved program
             count, those of a live model do not.  Then the best that was found is the answer, and a note says so.
@@ -85,8 +100,8 @@ def fix_dims(
 
     Raises:
         CaptureError: The source cannot be read.
-        DimsError: ``dynamic_shapes`` does not fit the inputs, a text states no condition, or ``programs`` is out of
-            range.
+        DimsError: ``dynamic_shapes`` does not fit the inputs, a text states no condition, ``programs`` is out of
+            range, or ``max_sizes`` names no dim or leaves no size.
         UserError: ``wrong-argument``, ``wrong-option``.
 
     Warns:
@@ -112,51 +127,66 @@ def fix_dims(
         warn_of(OptionWarning(name, value, why) for name, value in given.items() if value is not None)
     if isinstance(read, TextSource):
         limits = (("time_limit_s", time_limit_s, DEFAULT_LIMIT_S), ("solve_limit_s", solve_limit_s, DEFAULT_SOLVE_S))
-        counts = (("rounds", rounds, DEFAULT_ROUNDS), ("programs", programs, None))
+        counts = (("rounds", rounds, DEFAULT_ROUNDS), ("programs", programs, None), ("max_sizes", max_sizes, ()))
         why = "a text has no model to export"
         warn_of(OptionWarning(name, value, why) for name, value, usual in (*limits, *counts) if value != usual)
         with TORCH_TURN:
             return fix_text(read.text, read.label)
+    largest = sizes_by_name("max_sizes", max_sizes)
     if isinstance(read, ProgramSource):
-        return _fix_program(read, time_limit_s, Allowance(solve_limit_s, exports=True), rounds, programs, step)
-    return _fix_model(read, time_limit_s, Allowance(solve_limit_s), rounds, programs, step)
+        solving = Allowance(solve_limit_s, exports=True)
+        return _fix_program(read, largest, time_limit_s, solving, rounds, programs, step)
+    return _fix_model(read, largest, time_limit_s, Allowance(solve_limit_s), rounds, programs, step)
 
 
 def _fix_model(
-    source: ModelSource, limit_s: float, solving: Allowance, rounds: int, programs: int | None, step: Progress
+    source: ModelSource,
+    largest: Sequence[tuple[str, int]],
+    limit_s: float,
+    solving: Allowance,
+    rounds: int,
+    programs: int | None,
+    step: Progress,
 ) -> Fix:
     recipe = source.recipe
     structure = structure_of(recipe)
-    asked = asked_plan(structure)
-    exporter = Exporter(recipe, structure, asked, limit_s, step, solving)
-    examples = structure.examples
-    found = Search(asked, examples, exporter.attempt, rounds, solving=solving).run()
+    asked, examples = asked_plan(structure), structure.examples
+    wanted = capped(asked, largest, examples) if largest else asked
+    exporter = Exporter(recipe, structure, wanted, limit_s, step, solving, original=not largest)
+    found = Search(wanted, examples, exporter.attempt, rounds, solving=solving).run()
     checks = exporter.data_checks() if found.from_data else ()
     if checks:
         # What the dims must be once the checks are written: the conditions behind the first check are known only so.
         words, exporter.assume = found.failure, True
-        found = Search(asked, examples, exporter.attempt, rounds, solving=solving).run()
+        found = Search(wanted, examples, exporter.attempt, rounds, solving=solving).run()
         found.failure = words
     fix = answer_of(source, recipe, structure, asked, found, checks, exporter.notes())
     return fix if checks or solving.look() else _with_several(fix, found, exporter, rounds, programs)
 
 
 def _fix_program(
-    source: ProgramSource, limit_s: float, solving: Allowance, rounds: int, programs: int | None, step: Progress
+    source: ProgramSource,
+    largest: Sequence[tuple[str, int]],
+    limit_s: float,
+    solving: Allowance,
+    rounds: int,
+    programs: int | None,
+    step: Progress,
 ) -> Fix:
     program = source.program
     asked = program_plan(program)
+    wanted = capped(asked, largest, {dim.site: dim.hint for each in program.inputs for dim in each.dims if dim.hint})
     with TORCH_TURN:
         recipe = program_recipe(program)
         known = read_program(program)
     if recipe is None:
         why = "the file keeps no example inputs, and not all of them are tensors"
-        found = Search(asked, {}, lambda _plan, _why: why, rounds, known, solving).run()
+        found = Search(wanted, {}, lambda _plan, _why: why, rounds, known, solving).run()
         return answer_unconfirmed(source, asked, found)
     structure = structure_of(recipe)
-    known = _run_known(known, program, asked, recipe, solving.least(limit_s) / 2, step)
-    exporter = Exporter(recipe, structure, asked, limit_s, step, solving, original=False)
-    found = Search(asked, structure.examples, exporter.attempt, rounds, known, solving).run()
+    known = _run_known(known, program, wanted, recipe, solving.least(limit_s) / 2, step)
+    exporter = Exporter(recipe, structure, wanted, limit_s, step, solving, original=False)
+    found = Search(wanted, structure.examples, exporter.attempt, rounds, known, solving).run()
     fix = answer_of(source, recipe, structure, asked, found, (), exporter.notes())
     return fix if solving.look() else _with_several(fix, found, exporter, rounds, programs)
 

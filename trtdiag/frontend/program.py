@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -137,6 +137,34 @@ class Join:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """What the user says of a symbol beyond what the program does.
+
+    Attributes:
+        symbol: The symbol.
+        name: The user's name for it.
+        before: Its range as the program has it.
+        range: Its range with what was said.
+        assumed: Whether the data decides the size, so that what was said is an assumption; else it is a dim of an
+            input, which is looked at before anything runs.
+        place: Of a size from data: what makes it, the op with its source line.
+    """
+
+    symbol: str
+    name: str
+    before: Range
+    range: Range
+    assumed: bool
+    place: str = ""
+
+    @property
+    def said(self) -> tuple[int | None, int | None]:
+        """The ends that the user gave: ``None`` where the program has the same."""
+        least = None if self.range.min == self.before.min else self.range.min
+        return least, None if self.range.max == self.before.max else self.range.max
+
+
+@dataclass(frozen=True)
 class ExportFailure:
     """An export that failed while the program was captured from a factory.
 
@@ -180,6 +208,7 @@ class Program:
         pins: Dims that tracing narrowed to one value, where that can still be seen.
         joins: Dims that tracing made equal, where that can still be seen.
         recipe: The module with its inputs and ``dynamic_shapes`` as the user gave them, where it was exported here.
+        bounds: What the user said of sizes beyond all that; the program's ranges and graph have it.
     """
 
     label: str
@@ -199,6 +228,13 @@ class Program:
     pins: tuple[Pin, ...] = field(default=())
     joins: tuple[Join, ...] = field(default=())
     recipe: Recipe | None = field(default=None, repr=False, compare=False)
+    bounds: tuple[Bound, ...] = field(default=())
+
+    @property
+    def unassumed(self) -> Program:
+        """The program with what is known of sizes from data, without what the user assumed of them."""
+        before = {bound.symbol: bound.before for bound in self.bounds if bound.assumed}
+        return replace(self, ranges={**self.ranges, **before}) if before else self
 
     @cached_property
     def words(self) -> SizeNames:

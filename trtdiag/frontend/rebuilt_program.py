@@ -20,6 +20,7 @@ def rebuilt_program(
     constants: Mapping[str, Any],
     *,
     example_inputs: Any = None,
+    ranges: Mapping[Any, Any] | None = None,
     same_modules: bool = False,
 ) -> ExportedProgram:
     """A program that is called like ``exported`` and accepts what it accepts; ``exported`` stays as it is.
@@ -32,6 +33,7 @@ def rebuilt_program(
         state: Parameters and persistent buffers by name.
         constants: Other tensors and objects by name.
         example_inputs: Those of the program; ``None``: as they are in ``exported``.
+        ranges: Its ``range_constraints``; ``None``: as they are in ``exported``.
         same_modules: Whether the graph has the nodes of ``exported`` under their names.
     """
     # Modules below the root are no places of another graph; the root's entry holds the calling convention.
@@ -41,7 +43,7 @@ def rebuilt_program(
         graph=graph,
         graph_signature=signature,
         state_dict=dict(state),
-        range_constraints=dict(exported.range_constraints),
+        range_constraints=dict(exported.range_constraints if ranges is None else ranges),
         module_call_graph=entries,
         example_inputs=exported.example_inputs if example_inputs is None else example_inputs,
         constants=dict(constants),

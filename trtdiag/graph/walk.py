@@ -41,6 +41,7 @@ _ASSERTS = frozenset(
         "aten::_functional_sym_constrain_range_for_size",
         "aten::sym_constrain_range",
         "aten::sym_constrain_range_for_size",
+        "trtdiag::check_size",
     }
 )
 _NO_OPS = frozenset({"aten::alias", "aten::detach", "aten::detach_", "aten::lift_fresh"})

@@ -37,6 +37,7 @@ from trtdiag.options import AnalyzeOptions, CompileOptions, Progress, of_kind, w
 from trtdiag.pipeline.plan_engines import plan_engines
 from trtdiag.pipeline.stages import DIAGNOSIS, PLANNING, Clock
 from trtdiag.report.report import Report
+from trtdiag.shapes.bounded import bounded
 from trtdiag.shapes.memory import memory_estimate
 from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.shapes.ranges import shape_facts
@@ -84,6 +85,7 @@ def analyze(
 
     Raises:
         CaptureError: The source cannot be read into a program.
+        DimsError: ``assume`` or ``max_sizes`` names no size, or leaves none.
         UserError: An option is unknown or wrong, or names no target or rule; ``wrong-argument``.
 
     Warns:
@@ -117,7 +119,7 @@ def examine(
     target = _target(chosen)
     with TORCH_TURN:
         with clock("capture"), _few_collections():
-            program = captured(source, clock.progress, whole=whole)
+            program = bounded(captured(source, clock.progress, whole=whole), chosen.assume, chosen.max_sizes)
         _note_failure(program, clock)
         with _uncollected():
             facts = _with_findings(_facts(program, target, chosen, clock, opt), target, chosen, clock)
@@ -190,7 +192,7 @@ def _facts(
     with clock("shapes"):
         shapes = shape_facts(program, checked, program.ranges, reader)
     with clock("dims"):
-        dims = dim_system(program)
+        dims = dim_system(program.unassumed)  # what is proven rests on nothing that was assumed
         sizes = EngineSizes(program, opt)
         profiles = sizes.profiles()
     with clock("memory"):

@@ -8,10 +8,11 @@ from dataclasses import replace
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, Profile, Runner, get_backend
 from trtdiag.engine.build import Engine, build_engine, described
-from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.manifest import AssumedSize, Manifest
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import network_profile, several
 from trtdiag.errors import EngineBuildError
+from trtdiag.frontend.program import Program
 from trtdiag.network import Network, to_bytes
 from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.options import CompileOptions, Progress
@@ -57,7 +58,7 @@ class Builder:
         except EngineBuildError as error:
             error.engine = next(i for i, one in enumerate(state.converted) if one is missing[error.engine])
             raise
-        known |= {id(one): engine for one, engine in zip(missing, built, strict=True)}
+        known |= {id(one): _assuming(engine, state.program) for one, engine in zip(missing, built, strict=True)}
         engines = tuple(known[id(one)] for one in state.converted)
         self._last = tuple(zip(state.converted, engines, strict=True))
         return engines
@@ -89,7 +90,8 @@ class Builder:
         segment = segment_program(plan.source, converted, plan.sizes.opt, device)
         profile = self._profile(state, converted.network)
         blob = compiled_bytes(segment, device)
-        return described(blob, get_backend(INDUCTOR), device, converted.network, profile, plan.options, plan.target)
+        engine = described(blob, get_backend(INDUCTOR), device, converted.network, profile, plan.options, plan.target)
+        return _assuming(engine, state.program)
 
     def alone(self, state: State, converted: ConvertedSegment, kind: str) -> tuple[Runner, Manifest]:
         """One segment, built by this backend and loaded, to be timed.
@@ -119,6 +121,17 @@ class Builder:
         if not self._parts:
             return network_profile(network, state.plan.sizes.opt)
         return several([(each.name, network_profile(network, each.opt, each.box)) for each in self._parts])
+
+
+def _assuming(engine: Engine, program: Program) -> Engine:
+    """The engine, whose manifest says what of its sizes is the user's word."""
+    manifest = engine.manifest
+    said = {
+        bound.symbol: AssumedSize(bound.name, *bound.said, bound.place)
+        for bound in program.bounds
+        if bound.assumed and bound.symbol in manifest.ranges
+    }
+    return replace(engine, manifest=replace(manifest, assumed=said)) if said else engine
 
 
 def assembled(state: State, device: str | None, source: str | None) -> CompiledProgram:

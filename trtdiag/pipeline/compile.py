@@ -82,6 +82,7 @@ def compile(
 
     Raises:
         CaptureError: The source cannot be read into a program.
+        DimsError: ``assume`` or ``max_sizes`` names no size, or leaves none.
         DiagnosisError: It has findings of severity ERROR; ``force=True`` goes on.  ``inputs-refused``: torch.export
             refuses the sizes of ``inputs``; says what fix-dims proposes.
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.

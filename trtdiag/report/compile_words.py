@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trtdiag.asked_bounds import bound_word
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, to_text
@@ -40,7 +41,15 @@ def port_sizes(port: EngineInput, names: Mapping[str, str]) -> list[str]:
 
 
 def engine_sizes(manifest: Manifest, names: Mapping[str, str]) -> list[str]:
-    """The sizes that an engine was built for, each once; of several profiles each begins with its name."""
+    """The sizes that an engine was built for, each once; of several profiles each begins with its name.
+
+    What the user assumed of sizes from data is said with them.
+    """
+    assumed = [f"{bound_word((said.name, said.least, said.most))} is assumed" for said in manifest.assumed.values()]
+    return [*_sizes_of_profiles(manifest, names), *assumed]
+
+
+def _sizes_of_profiles(manifest: Manifest, names: Mapping[str, str]) -> list[str]:
     if not manifest.profiles:
         return list(dict.fromkeys(size for port in manifest.inputs for size in port_sizes(port, names)))
     rows = []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from enum import Enum
 from typing import Any
 
 from trtdiag.analysis.result import Analysis
+from trtdiag.asked_bounds import bound_word
 from trtdiag.asked_profiles import profile_word
 from trtdiag.frontend.program import SourceKind
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
@@ -44,16 +45,25 @@ def reproduce_command(analysis: Analysis) -> str:
     return shlex.join(parts)
 
 
+def bound_flags(options: AnalyzeOptions | CompileOptions | None, command: str) -> list[str]:
+    """The options of the command line that bound sizes, of those that a command has."""
+    if options is None:
+        return []
+    assumed = [] if command == "fix-dims" else list(_flags("assume", options.assume))
+    return [*assumed, *_flags("max_sizes", options.max_sizes)]
+
+
 def flag_of(name: str) -> str:
     """The option of the command line for a setting: ``--build-limit`` for ``build_limit_s``, without the unit."""
-    others = {"verify": "--no-verify", "profiles": "--profile"}
+    others = {"verify": "--no-verify", "profiles": "--profile", "max_sizes": "--max"}
     return others.get(name) or f"--{name.removesuffix('_s').replace('_', '-')}"
 
 
 def _flags(name: str, value: Any) -> Iterator[str]:
-    if name == "profiles":
+    words: dict[str, Callable[[Any], str]] = {"profiles": profile_word, "assume": bound_word}
+    if name in words:
         for each in value:
-            yield from (flag_of(name), profile_word(each))
+            yield from (flag_of(name), words[name](each))
         return
     flag = flag_of(name)
     if isinstance(value, bool):

@@ -124,6 +124,7 @@ def size_view(size: Size) -> Part:
 def data_size_view(facts: SymbolFacts, profile: DimProfile | None) -> Part:
     """The row of a size that the data decide."""
     ends = facts.range is not None and facts.range.bounded
+    fine = "assumed, not proven; the data decide it" if facts.assumed else "the data decide it"
     return {
         "site": one_line(facts.born_by or facts.name),
         "name": one_line(facts.name),
@@ -132,7 +133,7 @@ def data_size_view(facts: SymbolFacts, profile: DimProfile | None) -> Part:
         **dict.fromkeys(("allowed", "residues", "suggested", "kept"), ""),
         "profile": profile_text(profile),
         "state": "ok" if ends else "unbounded",
-        "label": "the data decide it" if ends else STATES["unbounded"],
+        "label": fine if ends else STATES["unbounded"],
     }
 
 

@@ -77,7 +77,7 @@ class CompiledProgram:
         self.networks = tuple(networks)
         self.options, self.report, self.source, self.build_s = options, report, source, build_s
         self.refit_plan: RefitPlan | None = None
-        self._inputs = ProgramInputs(exported, original)
+        self._inputs = ProgramInputs(exported, original, () if options is None else options.max_sizes)
         self._out_spec = exported.call_spec.out_spec  # made anew whenever it is asked for
         self._known: set[Described] = set()
         self._names = names_by_place(exported)

@@ -8,6 +8,7 @@ import torch
 
 from trtdiag.engine.manifest import EngineOutput, Manifest
 from trtdiag.errors import ShapeOutOfRangeError
+from trtdiag.graph.size_check import refuse_size
 from trtdiag.runtime.symbol_values import read_numbers, symbol_values
 from trtdiag.symbolic import Sym, free_symbols, holds, to_text
 
@@ -16,7 +17,8 @@ def check_counts(manifest: Manifest, inputs: Sequence[torch.Tensor], outputs: Se
     """Refuse a result whose size PyTorch would not have gone on with: an ``amax`` of nothing, for example.
 
     Raises:
-        ShapeOutOfRangeError: ``engine-count``: names the output, its size and what is allowed.
+        ShapeOutOfRangeError: ``engine-count``: names the output, its size and what is allowed; ``assumed-size`` where
+            the user assumed it.
     """
     values = symbol_values(read_numbers(manifest, [tensor.shape for tensor in inputs]))
     seen: dict[str, EngineOutput] = {}
@@ -28,6 +30,8 @@ def check_counts(manifest: Manifest, inputs: Sequence[torch.Tensor], outputs: Se
                     raise _refused(port, size, f"{values[dim.name]}, as many as {seen[dim.name].name!r} has")
     for name, port in seen.items():
         if values[name] not in manifest.ranges[name]:
+            if (said := manifest.assumed.get(name)) is not None:
+                raise refuse_size(values[name], said.least, said.most, said.name, said.place)
             raise _refused(port, values[name], f"{manifest.ranges[name]}")
     for condition in manifest.conditions:
         names = free_symbols(condition) & seen.keys()

@@ -31,6 +31,7 @@ Described = tuple[object, ...]
 """All that decides whether a call is refused: of each tensor what but its elements, each number as it is."""
 
 _MOST_TOLD_DIMS = 8
+_WIDER = "give an input inside the range, or export and compile with a wider one"
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -55,9 +56,12 @@ class ProgramInputs:
     Args:
         exported: The program; its ranges and the sizes of its inputs say what it takes.
         program: What it was compiled from, which has the same inputs and guards; captured of it where not given.
+        max_sizes: The greatest sizes that it was given when it was compiled.
     """
 
-    def __init__(self, exported: ExportedProgram, program: Program | None = None) -> None:
+    def __init__(
+        self, exported: ExportedProgram, program: Program | None = None, max_sizes: Sequence[tuple[str, int]] = ()
+    ) -> None:
         program = program or capture(exported)
         self._spec = exported.call_spec.in_spec  # made anew whenever it is asked for
         self._inputs = program.inputs
@@ -66,6 +70,8 @@ class ProgramInputs:
         self._devices = {name: value.device.type for name, value in given.items()}
         self._layouts = {name: value.layout for name, value in given.items()} | _example_layouts(exported)
         self._ranges = program.ranges
+        told = " ".join(f"--max {name}={size}" for name, size in max_sizes)
+        self._beyond = f"give an input inside the range, or compile with greater sizes than {told}" if told else _WIDER
         self._sites = Sites(program)
         # torch checks the other conditions itself when it is called.
         read = [guard.condition for guard in read_guards(program)]
@@ -160,9 +166,9 @@ class ProgramInputs:
             allowed = self._ranges.get(name, Range())
             if values.get(name, allowed.min or 0) not in allowed:
                 words = str(allowed).replace("..", " to ")
-                raise _size_refused(
-                    dim, size, words if dim.expr == Sym(name) else f"{to_text(dim.expr)}, {name} {words}"
-                )
+                told = words if dim.expr == Sym(name) else f"{to_text(dim.expr)}, {name} {words}"
+                large = allowed.max is not None and values.get(name, 0) > allowed.max
+                raise _size_refused(dim, size, told, self._beyond if large else _WIDER)
         if all(name in values for name in names):
             expected = evaluate(dim.expr, values)
             if expected != size:
@@ -201,15 +207,15 @@ def _example_layouts(exported: ExportedProgram) -> dict[str, torch.layout]:
     return {str(name): leaf.layout for name, leaf in pairs if isinstance(leaf, torch.Tensor)}
 
 
-def _size_refused(dim: InputDim, size: int, allowed: str) -> ShapeOutOfRangeError:
-    return _out_of_range(dim.input, f"{dim.site} is {size}", allowed)
+def _size_refused(dim: InputDim, size: int, allowed: str, fix: str = _WIDER) -> ShapeOutOfRangeError:
+    return _out_of_range(dim.input, f"{dim.site} is {size}", allowed, fix)
 
 
-def _out_of_range(name: str, seen: str, allowed: str) -> ShapeOutOfRangeError:
+def _out_of_range(name: str, seen: str, allowed: str, fix: str = _WIDER) -> ShapeOutOfRangeError:
     return ShapeOutOfRangeError(
         f"the input {name} has a size that the program was not compiled for",
         because=f"{seen}; allowed is {allowed}",
-        fix="give an input inside the range, or export and compile with a wider one",
+        fix=fix,
         reference="input-size",
     )
 

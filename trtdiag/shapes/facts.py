@@ -39,6 +39,8 @@ class SymbolFacts:
         born_by: For unbacked symbols: the node and its op (``nonzero: aten.nonzero.default``).
         uses: How many nodes mention it in their sizes.
         expressions: The derived size expressions it appears in, as text, most frequent first.
+        assumed: Whether the range is the user's word beyond what the program says, of a size from data.
+        called: What users may call a size from data, its name first.
     """
 
     symbol: str
@@ -51,6 +53,8 @@ class SymbolFacts:
     born_by: str | None
     uses: int
     expressions: tuple[str, ...]
+    assumed: bool = False
+    called: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ class MemoryEstimate:
         live_frame: That node's source line.
         largest: Nodes with the largest outputs and their bytes, largest first.
         steps: The course over the execution order, in at most ``MOST_STEPS`` stretches.
+        if_assumed: Where sizes from data have no maximum: some that each of them might get, with the bytes that are
+            alive then, other sizes at their maximum, or as they are tuned for where they have none.
     """
 
     weight_bytes: int
@@ -121,3 +127,4 @@ class MemoryEstimate:
     live_frame: Frame | None
     largest: tuple[tuple[str, int], ...]
     steps: tuple[MemoryStep, ...] = ()
+    if_assumed: tuple[tuple[int, int], ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 from torch.export.graph_signature import InputKind
@@ -11,16 +12,19 @@ from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
+from trtdiag.frontend.sizes_of_data import sizes_of_data
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import held_tensors, placeholders, storage_bytes, storage_key
 from trtdiag.graph.walk import NodeKind, classify, subgraph_of
 from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import MemoryEstimate, MemoryStep, ShapeFacts
-from trtdiag.symbolic import evaluate, free_symbols
+from trtdiag.symbolic import Range, evaluate, free_symbols
 
 # As many nodes as a person reads.
 MOST_NODES = 10
+IF_ASSUMED = (1024, 4096, 16384)
+"""Own choice: greatest values of sizes from data to tell the memory for, as batches, sequences and frames have them."""
 MOST_STEPS = 40
 """Own choice: what a picture shows of a course."""
 
@@ -71,7 +75,22 @@ def memory_estimate(
             usually.course_over(usual_input_bytes if usual_peak.bytes is not None else None),
             liveness.course_over(input_bytes if peak.bytes is not None else None),
         ),
+        if_assumed=() if live_bytes is not None else tuple(_if_assumed(program, checked, shapes, usual or {}, inputs)),
     )
+
+
+def _if_assumed(
+    program: Program, checked: Checked, shapes: ShapeFacts, usual: Mapping[str, int], inputs: Sequence[str]
+) -> Iterator[tuple[int, int]]:
+    """Yield bytes that are alive where each size from data that has no maximum gets one."""
+    endless = {symbol for symbol in sizes_of_data(program) if program.ranges.get(symbol, Range()).max is None}
+    for most in IF_ASSUMED if endless else ():
+        ends = {symbol: own.max for symbol, own in program.ranges.items() if own.max is not None}
+        sizes = {**usual, **ends, **dict.fromkeys(endless, most)}
+        live = _Liveness(partial(_bytes_at, shapes, sizes=sizes))
+        found = _sum([live.peak(checked.graph_module, "").bytes, *(live.bytes_of(name) for name in inputs)])
+        if found is not None:
+            yield most, found
 
 
 def _steps(nodes: Sequence[str], usual: Sequence[int] | None, maximum: Sequence[int] | None) -> tuple[MemoryStep, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
+from trtdiag.frontend.sizes_of_data import sizes_of_data
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue, Value
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
@@ -47,7 +48,9 @@ def symbol_table(program: Program, checked: Checked, reader: NodeReader | None =
         for name in _bound(located):
             seen.setdefault(name, _Seen()).bearer = located
         _count(located, reader.read(located.node), seen)
-    return SymbolTable(tuple(_facts(program, name, found, origins.get(name, [])) for name, found in seen.items()))
+    called = {size.symbol: (size.name, *size.lines) for size in sizes_of_data(program).values()}
+    facts = (_facts(program, name, found, origins.get(name, [])) for name, found in seen.items())
+    return SymbolTable(tuple(replace(each, called=called.get(each.symbol, ())) for each in facts))
 
 
 def is_backed(symbol: str) -> bool:
@@ -99,6 +102,7 @@ def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> Symbo
         born_by=born_by,
         uses=found.uses,
         expressions=tuple(to_text(expr, program.names) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
+        assumed=any(bound.assumed and bound.symbol == name for bound in program.bounds),
     )
 
 

@@ -43,11 +43,11 @@ class Ask:
         return f"{self.name}={self.size}"
 
 
-def read_ask(name: str, size: int, sites: Sites, symbols: Sequence[str]) -> Ask:
+def dim_named(name: str, sites: Sites, symbols: Sequence[str]) -> Expr:
     """Return what ``name`` means: a declared Dim, a dim of an input (``x.shape[2]``), or a symbol.
 
     Raises:
-        DimsError: ``unknown-dim`` where nothing has this name, ``opt-of-static-dim`` where its size is another number.
+        DimsError: ``unknown-dim`` where nothing has this name.
     """
     dims: dict[str, Expr] = {dim.site: dim.expr for dim in sites.dims}
     dims.update((symbol, Sym(symbol)) for symbol in symbols)
@@ -64,7 +64,16 @@ def read_ask(name: str, size: int, sites: Sites, symbols: Sequence[str]) -> Ask:
             fix="name one of them" if known else "leave the size out",
             reference="unknown-dim",
         )
-    ask = Ask(name, dims[name], size)
+    return dims[name]
+
+
+def read_ask(name: str, size: int, sites: Sites, symbols: Sequence[str]) -> Ask:
+    """Return what ``name`` means: a declared Dim, a dim of an input (``x.shape[2]``), or a symbol.
+
+    Raises:
+        DimsError: ``unknown-dim`` where nothing has this name, ``opt-of-static-dim`` where its size is another number.
+    """
+    ask = Ask(name, dim_named(name, sites, symbols), size)
     if isinstance(ask.expr, Num) and ask.expr.value != size:
         raise DimsError(
             f"engines cannot be tuned for {ask}",

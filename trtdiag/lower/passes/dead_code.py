@@ -1,4 +1,7 @@
-"""Takes out assertions, which guards and ranges say as well, and what nothing uses, such as outputs nobody takes."""
+"""Takes out assertions, which guards and ranges say as well, and what nothing uses, such as outputs nobody takes.
+
+Checks of what the user assumed stay: nothing else names the assumption where it does not hold.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from trtdiag.graph.operators import HigherOrderOperator, operator_of, writes
+from trtdiag.graph.size_check import CHECK_SIZE
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.draft import Draft
 
@@ -31,7 +35,8 @@ def _acts(node: Node) -> bool:
 
 def take_assertions_out(draft: Draft) -> int:
     """Remove nodes that only check; what was computed for them alone goes with the dead code."""
-    found = [node for node in draft.graph.nodes if classify(node) is NodeKind.ASSERT and not node.users]
+    asserts = (node for node in draft.graph.nodes if classify(node) is NodeKind.ASSERT and not node.users)
+    found = [node for node in asserts if node.target is not CHECK_SIZE]
     for node in found:
         draft.graph.erase_node(node)
     return len(found)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
+from trtdiag.frontend.program import Program
 from trtdiag.shapes.facts import SymbolTable
 from trtdiag.wording import identifier, listed
 
 
 @rule("SYM201", "unbounded-symbol", Severity.ERROR)
-def unbounded_symbol(symbols: SymbolTable) -> Iterator[Hit]:
+def unbounded_symbol(program: Program, symbols: SymbolTable) -> Iterator[Hit]:
     """A dynamic dim has no upper bound, so no optimization profile can be made.
 
     Why:
@@ -20,7 +22,8 @@ def unbounded_symbol(symbols: SymbolTable) -> Iterator[Hit]:
         shape, and a bound that a tool invents is either too small for you or makes the build run out of
         memory.  So nothing is invented here: say the largest size that you will run.
 
-        Dim("h"), Dim.AUTO, Dim.DYNAMIC and a dim given by its name alone all have no upper bound.
+        Dim("h"), Dim.AUTO, Dim.DYNAMIC and a dim given by its name alone all have no upper bound.  A program
+        need not be exported again for one: --max h=2160 (max_sizes={"h": 2160} in Python) gives it.
 
     Example:
         dynamic_shapes={"x": {2: Dim("h")}}                     # 0..oo
@@ -36,6 +39,8 @@ def unbounded_symbol(symbols: SymbolTable) -> Iterator[Hit]:
         if not symbol.backed or symbol.range is None or symbol.range.max is not None:
             continue
         word = identifier(symbol.name)
+        home = program.words.homes.get(symbol.symbol)
+        asked = quote(f"{symbol.name if home is None else home.site}=LARGEST")
         smallest = max(symbol.range.min or 0, 1)
         facts = [Evidence(f"{symbol.name} is {symbol.range}", "range_constraints")]
         places = [site for site in symbol.origins if site != symbol.name]
@@ -48,7 +53,7 @@ def unbounded_symbol(symbols: SymbolTable) -> Iterator[Hit]:
             tuple(facts),
             Place(),
             Fix(
-                f"declare the largest {symbol.name} that you will run",
+                f"say the largest {symbol.name} that you will run: --max {asked}, or declare it",
                 Applicability.MANUAL,
                 f"LARGEST_{word.upper()} = ...  # the largest size that you will run\n"
                 f'{word} = Dim("{word}", min={smallest}, max=LARGEST_{word.upper()})',
