@@ -176,6 +176,8 @@ def test_empty_and_unwritable_values_are_refused_by_name(
     ("arguments", "words"),
     [
         *((["compile", "m.pt2", "--opt", size], "--opt: ") for size in SIZES),
+        *((["analyze", "m.pt2", "--max", size], "--max: ") for size in SIZES),
+        *((["analyze", "m.pt2", "--assume", size], "--assume: ") for size in SIZES),
         *((["bench", "c.ep", "--model", "m.pt2", "--sizes", size], "--sizes: ") for size in SIZES if "=" in size),
         *((["compile", "m.pt2", "--engine-cache", place], "'--engine-cache'") for place in ("~nosuchuser", "x" * 300)),
         *((["analyze", "m.pt2", "-o", place], "'-o' / '--output'") for place in ("", ".", "/", "x" * 300)),

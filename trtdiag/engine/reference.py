@@ -70,7 +70,7 @@ class _Run:
     def __init__(self, network: Network, manifest: Manifest, file: MappedFile | None) -> None:
         self.file = file
         self._manifest = manifest
-        self._run = PreparedRun(network, in_place=True)
+        self._run = PreparedRun(network, in_place=True, later=manifest.assumed)
         self._written = written_inputs(network)
         self._names = tuple(port.name for port in network.inputs)
         self._choice = ProfileChoice.of(manifest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -51,10 +51,11 @@ class PreparedRun:
         network: It must not change.
         in_place: Write into the inputs whose memory outputs are, as engines of TensorRT do: these outputs are the
             given tensors.  Otherwise inputs stay as they are.
+        later: Sizes that layers find whose range is looked at by who calls, when the network has run.
     """
 
-    def __init__(self, network: Network, *, in_place: bool = False) -> None:
-        self._network = network
+    def __init__(self, network: Network, *, in_place: bool = False, later: Collection[str] = ()) -> None:
+        self._network, self._later = network, frozenset(later)
         self._types = network.input_types
         wanted = {port.tensor for port in network.outputs}
         last = {number: index for index, placed in enumerate(network.layers) for number in placed.inputs}
@@ -83,7 +84,7 @@ class PreparedRun:
                     read = [network.weights[layer.weights]]
                 made = _computed(network, placed, read, in_place=placed.outputs[0] in self._writing)
                 if network.counts:
-                    _count(network, placed, made, sizes.symbols)
+                    _count(network, placed, made, sizes.symbols, self._later)
                 for number, tensor in zip(placed.outputs, made, strict=True):
                     _check_result(network, placed, number, tensor, sizes)
                     live[number] = tensor
@@ -152,7 +153,13 @@ def _computed(
         ) from error
 
 
-def _count(network: Network, placed: Placed, made: Sequence[torch.Tensor], symbols: dict[str, int]) -> None:
+def _count(
+    network: Network,
+    placed: Placed,
+    made: Sequence[torch.Tensor],
+    symbols: dict[str, int],
+    later: frozenset[str],
+) -> None:
     """Enter the sizes that a layer has found; one that is known already must be the same."""
     born = placed.layer.born([network.tensors[number] for number in placed.inputs])
     for number, tensor in zip(placed.outputs, made, strict=True):
@@ -160,7 +167,7 @@ def _count(network: Network, placed: Placed, made: Sequence[torch.Tensor], symbo
             if not isinstance(size, Sym) or size.name not in born:
                 continue
             known = symbols.setdefault(size.name, actual)
-            allowed = network.ranges.get(size.name, Range())
+            allowed = Range() if size.name in later else network.ranges.get(size.name, Range())
             if known != actual or actual not in allowed:
                 raise _unlike(network, placed, actual, str(known) if known != actual else str(allowed))
             for condition in network.given:
