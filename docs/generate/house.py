@@ -41,7 +41,9 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("the doors", ("cli", "torch_backend", "pytest_plugin"), "commands, torch.compile, pytest"),
 )
 """Title, rooms, and what they are about, in the order in which data moves."""
-PARTS_OF_ROOMS = frozenset({"asked_bounds", "asked_profiles", "option_keywords", "option_warnings", "converter_packages"})
+PARTS_OF_ROOMS = frozenset(
+    {"asked_bounds", "asked_profiles", "option_keywords", "option_warnings", "converter_packages"}
+)
 """Files that belong to ``options``, and what ``converters`` are loaded by."""
 _WIDTH, _LEFT, _FLOOR, _ROOM, _GAP = 960, 232, 74, 34, 8
 
