@@ -80,6 +80,12 @@ def analyze(
       llama/                   a folder of Hugging Face; a config.json is enough
 
     The report of models/unet.pt2 is models.unet.html, that of package.unet:build is package.unet.build.html.
+
+    \b
+    Examples:
+      trtdiag analyze model.pt2
+      trtdiag analyze package.unet:build --target 10.16 --open
+      trtdiag analyze net.py:Net --inputs x=1..8x3x224x224 --json net.json
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     config = read_config(Path.cwd())
     threshold = fail_on or config.get("fail-on", "error")

@@ -62,7 +62,12 @@ def bench_command(
     """Time COMPILED beside other ways to run its original, in turns in one run.
 
     A way that cannot run here is a row that says why.
-    """
+
+    \b
+    Examples:
+      trtdiag bench model_trt.pt2 --against eager,inductor
+      trtdiag bench model_trt.pt2 --sizes batch=1 --json times.json
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     times = json_file(json_path)
     writes = report_places(times)
     if report_path is not None:

@@ -142,7 +142,13 @@ def compile_command(
     Exit code 1 where ERROR findings stop it; where outputs differ, when only --force saves the file; and where nothing
     of the program goes into an engine.  Engines of the reference backend are engines: asked for, or taken where
     TensorRT is not installed, they end with 0.
-    """
+
+    \b
+    Examples:
+      trtdiag compile model.pt2
+      trtdiag compile model.pt2 --precision fp16 --opt batch=8 -o model_trt.pt2
+      trtdiag compile llama/ --profile decode:t=1 --profile prefill:t=2..1024
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     config = read_config(Path.cwd())
     asked = {**chosen_engine_options(config, rest), **chosen(_OPTIONS, config, rest)}
     options = CompileOptions(

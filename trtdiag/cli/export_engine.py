@@ -29,7 +29,11 @@ def export_engine_command(compiled: str, folder: Path, force: bool, imports: tup
     """Write the engines of COMPILED into FOLDER as plans of TensorRT, for C++.
 
     engines.json beside them says what each takes and gives, for which sizes, and where it runs.
-    """
+
+    \b
+    Examples:
+      trtdiag export-engine model_trt.pt2 engines/
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     refuse_same(read_by([("COMPILED", compiled)], imports), trace_places())
     with working(step_line(), imports, reports=False) as step:
         from trtdiag.deployment.engines import TOLD, export_engine  # torch takes seconds: --help should not wait for it

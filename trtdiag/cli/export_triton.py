@@ -71,6 +71,10 @@ def export_triton_command(
     A program that is one engine of TensorRT becomes a tensorrt_plan; give one
     COMPILED for each compute capability.  Any other one is run by Triton's
     Python backend, whose Python needs trtdiag.
+
+    \b
+    Examples:
+      trtdiag export-triton model_trt.pt2 repository/ --name resnet
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     refuse_same(read_by([("COMPILED", each) for each in compiled], imports), trace_places())
     with working(step_line(), imports, reports=False) as step:

@@ -78,6 +78,12 @@ def fix_dims(**given: Any) -> int:
       error.log, or -          the text of a failed export, - from standard input; no model is needed
 
     Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
+
+    \b
+    Examples:
+      trtdiag fix-dims package.unet:build
+      trtdiag fix-dims package.unet:build --apply -o fixed.pt2
+      python export.py 2>&1 | trtdiag fix-dims -
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     asked = _Asked(**given)
     answer = json_file(asked.json_path)

@@ -43,7 +43,12 @@ def rebuild_command(
 
     The model is not needed.  Sizes and all that the networks compute stay; options about building are those of
     COMPILED where they are not given.
-    """
+
+    \b
+    Examples:
+      trtdiag rebuild model_trt.pt2
+      trtdiag rebuild model_trt.pt2 --target 10.16 -o model_10.pt2
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     config = read_config(Path.cwd())
     changes = chosen({**GPU_OPTION, **BUILD_OPTIONS}, config, rest)
     if not changes.get("gpu"):  # an empty list of the file says nothing

@@ -51,7 +51,12 @@ def refit_command(
     COMPILED was compiled with --refittable, and stays as it is.  Weights that are not of its model are refused with
     what differs.  The result is compared with the model with the new weights, as by compile: exit code 1 where outputs
     differ, and nothing is saved.
-    """
+
+    \b
+    Examples:
+      trtdiag refit model_trt.pt2 --weights new.safetensors
+      trtdiag refit model_trt.pt2 --lora adapter/ -o model_lora.pt2
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     if weights is None and not lora:
         raise UserError(
             "there are no weights to give",

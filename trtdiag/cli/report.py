@@ -28,7 +28,12 @@ def report_command(saved: Path, output: Path | None, quiet: bool, **rest: Any) -
     """Write a report again from SAVED, a JSON report, in any format; the model is not needed.
 
     With --compare it says what changed between two saved reports.
-    """
+
+    \b
+    Examples:
+      trtdiag report model.json --sarif model.sarif
+      trtdiag report new.json --compare old.json
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     files = asked_files(rest, output, Path(f"{name_after(str(saved))}.html"))
     check_reports([Named("SAVED", str(saved)), *read_by([("--compare", files.compare)])], report_places(files))
     with step_line() as shown, last_words(shown) as step:

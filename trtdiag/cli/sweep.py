@@ -124,6 +124,11 @@ def sweep_command(
     that they cost, and what changed since the sweep before; each row leads to its report.
 
     Exit code 1 where a program has findings at --fail-on, did not come to its end, or gives other outputs.
+
+    \b
+    Examples:
+      trtdiag sweep models/ --folder swept/
+      trtdiag sweep models.toml --steps analyze,compile,verify
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     config = read_config(Path.cwd())
     threshold = fail_on or config.get("fail-on", "error")

@@ -47,7 +47,12 @@ def verify_command(
 
     Cheap ones come first; what does not fit into --verify-limit is told.  Exit code 1 where an output differs, the
     first engine and op whose output differs being named, and where no point could be compared.
-    """
+
+    \b
+    Examples:
+      trtdiag verify model_trt.pt2
+      trtdiag verify model_trt.pt2 --model model.pt2 --verify-limit 0
+    """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     files = json_file(json_path)
     reads = read_by([("COMPILED", compiled), (typed_name("--model"), model)], imports)
     check_reports(reads, report_places(files))
