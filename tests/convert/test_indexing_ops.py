@@ -12,6 +12,7 @@ from tests.convert import op_check
 from tests.convert.op_check import OLD_THEN_NEW, Outcome, check_op
 from tests.convert.sampled_ops import Sampled, run_samples
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers import segments
 from trtdiag.convert.layer_writers.indices import common_shape
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.registry import converters
@@ -41,6 +42,7 @@ SAMPLED = [
     Sampled("aten.index_put.default", ("index_put",), limits=("small-integers",)),
     Sampled("aten.index_copy.default", ("index_copy",)),
     Sampled("aten.index_add.default", ("index_add",)),
+    Sampled("aten.index_reduce.default", ("index_reduce",), (torch.float32, torch.float16, torch.int64)),
     Sampled("aten.index_fill.int_Scalar", ("index_fill",)),
     Sampled("aten.index_fill.int_Tensor", ("index_fill",)),
     Sampled("aten.slice_scatter.default", ("slice_scatter",)),
@@ -198,12 +200,16 @@ def test_infinite_elements_stay_in_their_place() -> None:
     assert not _codes(aten.scatter_add.default, x, 0, index[:, None].expand(3, 2), source)
 
 
-def test_most_pairs_of_places_and_indices() -> None:
+def test_most_pairs_of_places_and_indices(monkeypatch: pytest.MonkeyPatch) -> None:
     index = torch.arange(4096) % 5
     assert not _codes(aten.index_add.default, torch.zeros(4096), 0, index, torch.ones(4096))
-    assert _codes(aten.index_add.default, torch.zeros(4097), 0, index, torch.ones(4096)) == {"pairs"}
     assert not _codes(aten.scatter_add.default, torch.zeros(4096), 0, index, torch.ones(4096))
-    assert _codes(aten.scatter_add.default, torch.zeros(4097), 0, index, torch.ones(4096)) == {"pairs"}
+    with monkeypatch.context() as few:  # beyond, elements are sorted, up to as many as that
+        few.setattr(segments, "MOST_SORTED", 4095)
+        assert _codes(aten.index_add.default, torch.zeros(4097), 0, index, torch.ones(4096)) == {"pairs"}
+        assert _codes(aten.scatter_add.default, torch.zeros(4097), 0, index, torch.ones(4096)) == {"pairs"}
+        few.setattr(segments, "MOST_SORTED", 4096)
+        assert not _codes(aten.index_add.default, torch.zeros(4097), 0, index, torch.ones(4096))
     boundaries = torch.arange(4096.0)
     assert not _codes(aten.bucketize.Tensor, torch.ones(4096), boundaries)
     assert _codes(aten.bucketize.Tensor, torch.ones(4097), boundaries) == {"pairs"}

@@ -146,6 +146,35 @@ def test_a_number_is_written_in_one_way_only() -> None:
     assert "aten.mul.Scalar" not in targets(lowered)
 
 
+class Scatters(nn.Module):
+    """The first two have one place for each row; the others have not, or not for whole rows of the tensor."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        place = (x[:, 0] > 0).long()[:, None]
+        there = torch.zeros(2, x.shape[1])
+        all_rows = place.expand_as(x)
+        own = (x > 0).long()
+        return (
+            there.scatter_add(0, all_rows, x),
+            there.scatter_reduce(-2, all_rows, x, "amax", include_self=False),
+            there.scatter_reduce(0, all_rows, x, "sum", include_self=False),
+            there.scatter_add(0, own, x),
+            torch.zeros(2, 9).scatter_add(0, all_rows, x),
+            torch.zeros_like(x).scatter_add(1, place.expand_as(x), x),
+        )
+
+
+def test_scatters_of_whole_rows_are_ops_over_rows() -> None:
+    _, lowered = assert_lowered_agrees(exported_of(Scatters()), X)
+    found = [str(n.target) for n in lowered.graph_module.graph.nodes if "scatter" in n.name or "of_rows" in n.name]
+    assert [name for name in found if "scatter" in name or "index" in name] == [
+        "aten.index_add.default",
+        "aten.index_reduce.default",
+        "aten.scatter_reduce.two",
+        *["aten.scatter_add.default"] * 3,
+    ]
+
+
 def _lose_a_value(draft: Draft) -> int:
     next(node for node in draft.graph.nodes if node.op == "call_function").meta.pop("val")
     return 1

@@ -18,6 +18,7 @@ from trtdiag.lower.passes.memory_order import forget_memory_order
 from trtdiag.lower.passes.nested_graphs import inline_nested_graphs
 from trtdiag.lower.passes.quantizers import name_quantizers_alike
 from trtdiag.lower.passes.scalars import lift_scalars
+from trtdiag.lower.passes.scattered_rows import scatter_rows
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("decompose", decompose, "as early as it can be: every later pass then sees few kinds of ops"),
     Pass("memory order", forget_memory_order, "before copies go: they may be what gave a view the strides it needs"),
     Pass("copies", take_copies_out, "after decomposing, which leaves clones and casts that change nothing"),
+    Pass("scattered rows", scatter_rows, "after copies, which may stand between an index and what expanded it"),
     Pass("scalars", lift_scalars, "after decomposing, which writes such overloads too"),
     Pass("axes", count_from_the_front, "after decomposing, which counts axes both ways"),
     Pass("indices", bring_indices_inside, "after axes; before constants, so that slices of weights look equal"),

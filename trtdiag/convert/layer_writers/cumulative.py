@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.indices import inverse, moved
-from trtdiag.convert.layer_writers.scatter import neutral
+from trtdiag.convert.layer_writers.reduction import neutral
 from trtdiag.convert.writer import Writer
 from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.reduce import ReduceOperation as Fold

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isinf
 
+import torch
+
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import FLOATS, NUMBERS, DType
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
@@ -20,6 +22,16 @@ def wide(dtype: DType) -> DType:
 def precise(dtype: DType) -> DType:
     """What floats are summed in: float32, as PyTorch does for the 16 bit types."""
     return DType.FLOAT32 if dtype in FLOATS else dtype
+
+
+def neutral(fold: Fold, dtype: DType) -> int | float:
+    """The number that changes nothing."""
+    if fold in (Fold.SUM, Fold.PROD):
+        return int(fold is Fold.PROD)
+    if dtype.is_float:
+        return float("-inf") if fold is Fold.MAX else float("inf")
+    limits = torch.iinfo(dtype.torch)
+    return int(limits.min if fold is Fold.MAX else limits.max)
 
 
 def reduced(write: Writer, fold: Fold, x: Value, axes: Sequence[int], keep_dims: bool = False) -> Value:

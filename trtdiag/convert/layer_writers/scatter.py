@@ -1,52 +1,20 @@
-"""Elements put into places: overwritten by the Scatter layer, in a dtype that it takes; added or folded by comparing.
+"""Elements folded by the place that each belongs to.
 
-Layers do not add many elements into one place, so every place is compared with every index there.
+Layers do not add many elements into one place, so every place is compared with every index there; where these are too
+many pairs, the elements are sorted by their places.
 """
 
 from __future__ import annotations
 
-import torch
-
-from trtdiag.convert.layer_writers.cost import require_few
-from trtdiag.convert.layer_writers.indices import inverse, moved
+from trtdiag.convert.layer_writers.cost import MOST_PAIRS, greatest
+from trtdiag.convert.layer_writers.reduction import neutral
+from trtdiag.convert.layer_writers.segments import folded_in_order
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import INDICES, NUMBERS, DType
+from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.scatter import Scatter, ScatterMode
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Expr, Num
-
-WHY = "comparing every place with every index"
-
-
-def overwritten(write: Writer, x: Value, index: Value, updates: Value, mode: ScatterMode, axis: int = 0) -> Value:
-    """``x`` with ``updates`` at the places of ``index``.
-
-    TensorRT scatters no bools (Operators, Scatter, data types, 10.7); they are integers meanwhile.
-    """
-    if any(size == Num(0) for size in updates.shape):
-        return x
-    dtype = x.dtype if x.dtype in NUMBERS else DType.INT32
-    index = write.cast(index, index.dtype if index.dtype in INDICES else write.index)
-    made = write.add(Scatter(mode, axis), write.cast(x, dtype), index, write.cast(write.cast(updates, x.dtype), dtype))
-    return write.cast(made, x.dtype)
-
-
-def rows_overwritten(write: Writer, x: Value, index: Value, rows: Value, axis: int) -> Value:
-    """``x`` with rows across ``axis`` replaced: those that a vector of indices names, by those of another tensor."""
-    order = moved(x.rank, axis, 0)
-    places, updates = write.unsqueeze(index, [1]), write.permute(rows, order)
-    return write.permute(overwritten(write, write.permute(x, order), places, updates, ScatterMode.ND), inverse(order))
-
-
-def neutral(fold: Fold, dtype: DType) -> int | float:
-    """The number that changes nothing."""
-    if fold in (Fold.SUM, Fold.PROD):
-        return int(fold is Fold.PROD)
-    if dtype.is_float:
-        return float("-inf") if fold is Fold.MAX else float("inf")
-    limits = torch.iinfo(dtype.torch)
-    return int(limits.min if fold is Fold.MAX else limits.max)
+from trtdiag.shapes.shape_constraints import elements
+from trtdiag.symbolic import Expr
 
 
 def folded_by_element(
@@ -56,9 +24,10 @@ def folded_by_element(
 
     It is the neutral number where there are none.  Beside it stands how many there are, in int32, where ``count`` asks.
 
-    Cost: places times the elements of the index.
+    Cost: places times the elements of the index; where these are many, as of ``folded_in_order``.
     """
-    require_few(write, [*index.shape, places], WHY)
+    if not _few(write, [*index.shape, places]):
+        return _each_in_order(write, index, source, places, fold, count=count)
     rank = index.rank
     own = write.unsqueeze(index, [rank - 1])
     place = write.along(write.cast(write.counting(places), index.dtype), rank - 1, rank + 1)
@@ -68,13 +37,41 @@ def folded_by_element(
     return values, write.reduce(Fold.SUM, write.cast(hits, DType.INT32), [rank]) if count else None
 
 
-def folded_by_row(write: Writer, index: Value, rows: Value, places: Expr, fold: Fold) -> Value:
+def folded_by_row(
+    write: Writer, index: Value, rows: Value, places: Expr, fold: Fold, *, count: bool = False
+) -> tuple[Value, Value | None]:
     """For an index (m) and ``rows`` (m, r): the rows of each of ``places``, as (places, r).
 
-    Cost: places times the elements of the rows.
+    Beside them stands how many there are, as (places, 1) in int32, where ``count`` asks.
+
+    Cost: places times the elements of the rows; where these are many, as of ``folded_in_order``.
     """
-    require_few(write, [places, *rows.shape], WHY)
+    if not _few(write, [places, *rows.shape]):
+        return folded_in_order(write, index, rows, places, fold, count=count)
     own = write.unsqueeze(index, [0, 2])
     place = write.along(write.cast(write.counting(places), index.dtype), 0, 3)
-    chosen = write.select(own.eq(place), write.unsqueeze(rows, [0]), neutral(fold, rows.dtype))
-    return write.reduce(fold, chosen, [1])
+    hits = own.eq(place)
+    chosen = write.select(hits, write.unsqueeze(rows, [0]), neutral(fold, rows.dtype))
+    values = write.reduce(fold, chosen, [1])
+    return values, write.reduce(Fold.SUM, write.cast(hits, DType.INT32), [1]) if count else None
+
+
+def _few(write: Writer, shape: list[Expr]) -> bool:
+    """Whether a tensor of this shape may be written out."""
+    most = greatest(write, elements(shape))
+    return len(shape) <= write.target.max_rank and most is not None and most <= MOST_PAIRS
+
+
+def _each_in_order(
+    write: Writer, index: Value, source: Value, places: Expr, fold: Fold, *, count: bool
+) -> tuple[Value, Value | None]:
+    """As ``folded_by_element``, all dims as one: each row of the index has places of its own."""
+    outer, length = index.shape[:-1], index.shape[-1]
+    rows = elements(outer)
+    own = write.cast(write.reshape(index, [rows, length]), write.index)
+    before = write.unsqueeze(write.counting(rows), [1]) * write.size_like(places, own)
+    whole = elements([rows, length])
+    key, values = write.reshape(own + before, [whole]), write.reshape(source, [whole, 1])
+    made, counts = folded_in_order(write, key, values, elements([rows, places]), fold, count=count)
+    shape = [*outer, places]
+    return write.reshape(made, shape), None if counts is None else write.reshape(counts, shape)

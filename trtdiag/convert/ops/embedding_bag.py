@@ -6,14 +6,14 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.elementary import at_most
 from trtdiag.convert.layer_writers.indices import counted_from_the_front
-from trtdiag.convert.layer_writers.scatter import WHY, folded_by_row
+from trtdiag.convert.layer_writers.scatter import folded_by_row
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import Result, converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.value import Value
-from trtdiag.symbolic import Expr, sub
+from trtdiag.symbolic import sub
 
 _SUM, _MEAN, _MAX = 0, 1, 2
 
@@ -45,24 +45,20 @@ def embedding_bag(call: Call) -> Result:
         bag = write.select(index.eq(padding), -1, bag)
     mode = call.integer("mode")
     wide = write.cast(rows, DType.FLOAT32)
-    y = folded_by_row(write, bag, wide, bags, Fold.MAX if mode == _MAX else Fold.SUM)
-    if mode == _MAX:
-        y = write.select(_counts(write, bag, bags).eq(0.0), 0.0, y)
-    elif mode == _MEAN:  # of an empty bag 0
-        y = y / _counts(write, bag, bags).maximum(1.0)
+    y, counts = folded_by_row(
+        write, bag, wide, bags, Fold.MAX if mode == _MAX else Fold.SUM, count=mode in (_MAX, _MEAN)
+    )
+    if mode == _MAX and counts is not None:
+        y = write.select(counts.eq(0), 0.0, y)
+    elif counts is not None:  # of an empty bag 0
+        y = y / write.cast(counts, DType.FLOAT32).maximum(1.0)
     return [write.cast(y, table.dtype), None, None, None]
 
 
 def _bag_of(write: Writer, offsets: Value, index: Value) -> Value:
     """For each index its bag: how many offsets are at or before its place, less one."""
-    require_few(write, [*offsets.shape, *index.shape], WHY)
+    require_few(write, [*offsets.shape, *index.shape], "comparing every bag with every index")
     places = write.cast(write.counting(index.shape[0]), offsets.dtype)
     begun = at_most(write, write.unsqueeze(offsets, [1]), write.unsqueeze(places, [0]))
     count = write.reduce(Fold.SUM, write.cast(begun, write.index), [0])
     return count - 1
-
-
-def _counts(write: Writer, bag: Value, bags: Expr) -> Value:
-    """How many rows each bag has, as a column."""
-    ones = write.filled([bag.shape[0], 1], 1.0, DType.FLOAT32)
-    return folded_by_row(write, bag, ones, bags, Fold.SUM)

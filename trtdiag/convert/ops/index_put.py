@@ -5,8 +5,9 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import counted_from_the_front, fitted, inverse, moved, with_dims
 from trtdiag.convert.layer_writers.masked_values import chosen_by_mask, one_to_each, only_mask
+from trtdiag.convert.layer_writers.overwriting import overwritten, rows_overwritten
 from trtdiag.convert.layer_writers.reduction import precise, wide
-from trtdiag.convert.layer_writers.scatter import folded_by_row, overwritten, rows_overwritten
+from trtdiag.convert.layer_writers.scatter import folded_by_row
 from trtdiag.convert.layer_writers.selection import selection
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
@@ -48,7 +49,7 @@ def _added(write: Writer, there: Value, depth: int, index: Value, rows: Value) -
     """``there`` with rows (m, r) added at an index (m) into its first ``depth`` dims taken as one."""
     fold, join = (Fold.MAX, Op.MAX) if there.dtype is DType.BOOL else (Fold.SUM, Op.SUM)
     dtype = precise(wide(there.dtype))
-    sums = folded_by_row(write, index, write.cast(rows, dtype), elements(there.shape[:depth]), fold)
+    sums, _ = folded_by_row(write, index, write.cast(rows, dtype), elements(there.shape[:depth]), fold)
     made = write.elementwise(join, write.cast(there, dtype), write.reshape(sums, there.shape))
     return write.cast(made, there.dtype)
 

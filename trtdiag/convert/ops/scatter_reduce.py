@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import inverse, moved, with_dims
-from trtdiag.convert.layer_writers.reduction import precise, wide
-from trtdiag.convert.layer_writers.scatter import folded_by_element, neutral, overwritten
+from trtdiag.convert.layer_writers.overwriting import overwritten
+from trtdiag.convert.layer_writers.reduction import neutral, precise, wide
+from trtdiag.convert.layer_writers.scatter import folded_by_element, folded_by_row
+from trtdiag.convert.layer_writers.segments import JOINED
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.registry import converter
+from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.network.value import Value
+from trtdiag.shapes.shape_constraints import elements
 
 _FOLDS = {
     "sum": Fold.SUM,
@@ -23,7 +27,6 @@ _FOLDS = {
     "amax": Fold.MAX,
     "amin": Fold.MIN,
 }
-_JOINED = {Fold.SUM: Op.SUM, Fold.PROD: Op.PROD, Fold.MAX: Op.MAX, Fold.MIN: Op.MIN}
 
 
 @converter
@@ -76,13 +79,45 @@ def scatter_reduce(call: Call) -> Value:
     made, counts = folded_by_element(write, index, source, there.shape[-1], fold, count=counted)
     # Neutral where the index does not reach in other dims.
     made = reaching(write, made, [0] * made.rank, there.shape, neutral(fold, dtype))
-    if include_self:
-        made = write.elementwise(_JOINED[fold], there, made)
     if counts is not None:
-        counts = write.cast(reaching(write, counts, [0] * made.rank, there.shape, 0), dtype)
-        if reduce == "mean":
-            over = (counts + int(include_self)).maximum(1)
-            made = write.elementwise(Op.DIV if dtype.is_float else Op.FLOOR_DIV, made, over)
-        if not include_self:
-            made = write.select(~counts.eq(0), made, there)
+        counts = reaching(write, counts, [0] * made.rank, there.shape, 0)
+    made = _joined(write, there, made, counts, fold, mean=reduce == "mean", include_self=include_self)
     return write.reshape(write.cast(write.permute(made, inverse(order)), x.dtype), x.shape)
+
+
+def _joined(
+    write: Writer, there: Value, made: Value, counts: Value | None, fold: Fold, *, mean: bool, include_self: bool
+) -> Value:
+    """What was folded for each place with what is there, or in its place; ``counts`` says of how many it is."""
+    dtype = there.dtype
+    if include_self:
+        made = write.elementwise(JOINED[fold], there, made)
+    if counts is None:
+        return made
+    counts = write.cast(counts, dtype)
+    if mean:
+        over = (counts + int(include_self)).maximum(1)
+        made = write.elementwise(Op.DIV if dtype.is_float else Op.FLOOR_DIV, made, over)
+    return made if include_self else write.select(~counts.eq(0), made, there)
+
+
+@converter
+def index_reduce(call: Call) -> Value:
+    """aten::index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) ->
+    Tensor
+    """
+    write, x = call.write, call.tensor("self")
+    there, index, axis = with_dims(write, x), with_dims(write, call.tensor("index")), call.axis("dim", x.rank)
+    reduce, include_self = call.arguments["reduce"], bool(call.arguments["include_self"])
+    fold, dtype, order = _FOLDS[reduce], precise(wide(x.dtype)), moved(there.rank, axis, 0)
+    front = write.permute(write.cast(there, dtype), order)
+    source = write.cast(with_dims(write, call.tensor("source")), dtype)
+    source = write.reshape(source, [*there.shape[:axis], index.shape[0], *there.shape[axis + 1 :]])
+    rest = elements(front.shape[1:])
+    rows = write.reshape(write.permute(source, order), [index.shape[0], rest])
+    counted = reduce == "mean" or not include_self
+    made, counts = folded_by_row(write, index, rows, front.shape[0], fold, count=counted)
+    flat = write.reshape(front, [front.shape[0], rest])
+    made = _joined(write, flat, made, counts, fold, mean=reduce == "mean", include_self=include_self)
+    made = write.permute(write.reshape(made, front.shape), inverse(order))
+    return write.reshape(write.cast(made, x.dtype), x.shape)
