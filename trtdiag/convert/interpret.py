@@ -19,7 +19,7 @@ from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.operators import OpOverload, named_arguments, target_name
-from trtdiag.graph.quantizers import is_dequantizer
+from trtdiag.graph.quantizers import makes_floats
 from trtdiag.graph.values import NumberValue, TensorValue, is_row_major
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, Origin, Tensor
@@ -169,7 +169,7 @@ def _refuse_small_integers(node: Node, call: Call) -> None:
             raise refuse(
                 "byte-mask", "it indexes with uint8, which PyTorch takes for a mask", "convert the mask to bool"
             )
-    if is_cast(node) or is_dequantizer(call.op) or classify(node) is NodeKind.NO_OP:
+    if is_cast(node) or makes_floats(node) or classify(node) is NodeKind.NO_OP:
         return
     values = [value for given in call.arguments.values() for value in (given if isinstance(given, list) else [given])]
     dtypes = [value.dtype for value in values if isinstance(value, Value)]

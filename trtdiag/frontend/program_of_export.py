@@ -20,6 +20,7 @@ from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
 from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.frontend.recorded_conditions import recorded_guards
+from trtdiag.frontend.subclass_weights import with_plain_weights
 from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_private import backed_hints, plain_ranges, replacements, running_schema, shape_env_of
 from trtdiag.frontend.unexported_inputs import input_sketch
@@ -43,6 +44,8 @@ def program_of(
         summary: What its file says.
         notes: As of ``Program``.
     """
+    if outcome.program is not None:
+        outcome = replace(outcome, program=with_plain_weights(outcome.program))
     exported, recipe, stacks = outcome.program, outcome.recipe, outcome.stacks
     env = outcome.env if exported is None else shape_env_of(exported.graph_module)
     declared = () if recipe is None else declared_dims(recipe)

@@ -15,6 +15,8 @@ from trtdiag.graph.quantizer_ops import READERS
 
 QUANTIZED_DTYPES = frozenset({torch.int8, torch.float8_e4m3fn})
 """Of weights that engines may hold in as many bits as the program does."""
+PRODUCT: OpOverload = torch.ops.aten._int_mm.default  # noqa: SLF001 - its name is public, in spite of the underscore
+"""Of two matrices of int8."""
 _FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
@@ -59,10 +61,10 @@ def is_quantizer_node(node: Node) -> bool:
 
 
 def makes_floats(node: Node) -> bool:
-    """Whether a node makes floats of quantized numbers: it dequantizes them, or is a cast."""
-    value = node.meta.get("val")
-    casts = operator_of(node) is CAST and isinstance(value, torch.Tensor) and value.dtype in _FLOATS
-    return casts or is_dequantizer(node.target)
+    """Whether a node makes floats of quantized numbers: it dequantizes them, multiplies them, or is a cast."""
+    op, value = operator_of(node), node.meta.get("val")
+    casts = op is CAST and isinstance(value, torch.Tensor) and value.dtype in _FLOATS
+    return casts or op is PRODUCT or is_dequantizer(node.target)
 
 
 def decomposed_ops() -> Any:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.quantized import dequantized, dequantized_weight, quantized
+from trtdiag.convert.layer_writers.matmul import product
+from trtdiag.convert.layer_writers.quantized import dequantized, dequantized_weight, quantized, weight_by
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.graph.quantizer import Quantizer, is_symmetric, scales_of
 from trtdiag.graph.quantizers import read_quantizer
 from trtdiag.network.dtype import DType
+from trtdiag.network.layers.elementwise import ElementWiseOperation
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
+
+
+_EXACT = 512
+"""Products of a uint8 and an int8 whose sum stays below 2^24, up to which float32 holds every integer."""
 
 
 @converter
@@ -101,6 +107,29 @@ def fake_quantize(call: Call) -> Value | list[Value | None]:
     numbers = quantized(call.write, x, found, scale, zero_point)
     y = dequantized(call.write, numbers, found, call.out.dtype, scale, zero_point)
     return [y, None] if call.op_name.endswith("cachemask") else y
+
+
+@converter
+def integer_product(call: Call) -> Value:
+    """aten::_int_mm(Tensor self, Tensor mat2) -> Tensor
+
+    In float32, over so few elements at a time that every sum is exact, and these added as int32.
+    """
+    write = call.write
+    left, right = write.cast(call.tensor("self"), DType.FLOAT32), call.tensor("mat2")
+    content = call.held.get("mat2")
+    inner = right.shape[0]
+    if not isinstance(inner, Num):
+        raise refuse("dynamic-attribute", "it sums over a number of elements that is known only when it runs")
+    parts = []
+    for start in range(0, int(inner.value), _EXACT):
+        size = min(_EXACT, int(inner.value) - start)
+        if content is not None and content.dtype is torch.int8:
+            rows = weight_by(write, content[start : start + size], DType.FLOAT32)
+        else:
+            rows = write.cast(write.part(right, 0, start, size), DType.FLOAT32)
+        parts.append(write.cast(product(write, write.part(left, 1, start, size), rows), call.out.dtype))
+    return write.fold(ElementWiseOperation.SUM, parts)
 
 
 def _read(call: Call) -> Quantizer:
