@@ -21,4 +21,5 @@ def with_plain_weights(exported: ExportedProgram) -> ExportedProgram:
         return exported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the subclasses' own, of their layouts
-        return exported.run_decompositions({})
+        plain: ExportedProgram = exported.run_decompositions({})
+    return plain

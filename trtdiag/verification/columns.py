@@ -13,6 +13,7 @@ from typing import TypeAlias
 import torch
 from torch.export import ExportedProgram
 
+from trtdiag.graph.quantizers import is_quantizer_node
 from trtdiag.verification.facts import Tolerance
 
 APART = 10.0
@@ -126,7 +127,13 @@ def columns_of(magnitudes: Largest) -> Columns:
 
 
 def fixed_dims(exported: ExportedProgram) -> list[tuple[int, ...]]:
-    """Of each output, the dims that have the same size in every call, but for the first."""
+    """Of each output, the dims that have the same size in every call, but for the first.
+
+    A program with quantizers has none: a step of one is as large in all columns, and an element next to the middle
+    between two steps may fall to either side.
+    """
+    if any(map(is_quantizer_node, exported.graph.nodes)):
+        return [()] * len(exported.graph_signature.user_outputs)
     values = {node.name: node.meta.get("val") for node in exported.graph.nodes}
     found = []
     for output in exported.graph_signature.user_outputs:

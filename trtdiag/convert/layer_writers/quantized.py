@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.quantizer import Grain, Quantizer, Step, is_symmetric, scales_of
 from trtdiag.network.dtype import DType
@@ -30,10 +31,19 @@ def quantized(write: Writer, x: Value, quantizer: Quantizer, scale: Value | None
         quantizer: How.
         scale: Where it is data.
         zero_point: Where it is data.
+
+    Raises:
+        Refused: ``float8-missing``: the rounding to float8 is the layer's alone.
     """
     made = _by_layer(write, x, quantizer)
     if made is not None:
         return write.add(Dequantize(DType.FLOAT32), made, write.number(1.0, DType.FLOAT32))
+    if quantizer.is_float8:
+        raise refuse(
+            "float8-missing",
+            f"it quantizes to float8, and {write.target.name_without(DType.FP8.value)} has no such layer for its scale",
+            "quantize to int8, or compile for TensorRT 10 or later with a scale that is a constant",
+        )
     wide = write.cast(x, DType.FLOAT32)
     scales = scales_of(quantizer)
     if scales is None:
@@ -43,8 +53,6 @@ def quantized(write: Writer, x: Value, quantizer: Quantizer, scale: Value | None
     else:
         inverse = _at((1.0 / scales).to(torch.float32), wide.rank, quantizer)
         y = write.elementwise(Op.PROD, wide, write.constant(inverse))
-    if quantizer.is_float8:
-        return y.minimum(quantizer.greatest).maximum(quantizer.least)
     y = y.round()
     shift = _zero_point(write, quantizer, zero_point, wide)
     if shift is not None:

@@ -16,7 +16,6 @@ from trtdiag.network.layers.elementwise import ElementWiseOperation
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
-
 _EXACT = 512
 """Products of a uint8 and an int8 whose sum stays below 2^24, up to which float32 holds every integer."""
 

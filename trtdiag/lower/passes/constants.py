@@ -79,7 +79,7 @@ def _may_run(node: Node) -> bool:
     if not isinstance(target, OpOverload) or writes(node):
         return False
     if is_quantizer(target):  # what dequantizes stays beside its op: TensorRT multiplies the few bits
-        return target_name(target).startswith("quantized_decomposed.quantize_")
+        return target_name(target).startswith(("quantized_decomposed.quantize_", "torchao.quantize_affine_float8_"))
     if target.namespace not in ("aten", "prims") or _widens(node):
         return False
     if torch.Tag.nondeterministic_seeded in target.tags or node.meta.get("unbacked_bindings"):

@@ -109,7 +109,7 @@ def _parameters(draft: Draft, node: Node, found: Quantizer) -> tuple[Any, Any]:
         with draft.mode:
             like = torch.empty_like(scale.meta["val"], dtype=torch.int64)
         zeros = torch.zeros(tuple(like.shape), dtype=torch.int64, device=like.device)
-        zero_point = draft.add_constant("c_zero_points", zeros, like, prefix="c_")
+        zero_point = draft.add_constant(f"c_{node.name}_zero_points", zeros, like, prefix="c_")
     return scale, zero_point
 
 

@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.operators import given_to, operator_of, target_name, value_arguments
-from trtdiag.graph.quantizers import is_quantizer
+from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer
 from trtdiag.graph.user_entries import Entries
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
@@ -53,7 +53,8 @@ class OwnReasons:
             return "it shares memory with what an op changes in place"
         floats = {value.dtype for source in node.all_input_nodes for value in tensors(source)}
         floats |= {value.dtype for value in tensors(node)}
-        others = {each for each in floats if each.is_floating_point or each.is_complex} - {torch.float32, self.dtype}
+        allowed = {torch.float32, self.dtype, *(QUANTIZED_DTYPES if is_quantizer(op) else ())}
+        others = {each for each in floats if each.is_floating_point or each.is_complex} - allowed
         if others:
             return f"it mixes float32 with {str(next(iter(others))).removeprefix('torch.')}"
         return self._by_name(node) or self._by_numbers(node) or self._by_constants(node)
