@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.fx import Graph
 
+from trtdiag.graph.quantizers import decomposed_ops
 from trtdiag.options import Precision
-from trtdiag.verification.compare import BFLOAT, FLOAT32, HALF, compare, tolerance_for
+from trtdiag.verification.compare import BFLOAT, FLOAT32, HALF, QUANTIZED, compare, tolerance_for
 
 NAN, INF = float("nan"), float("inf")
 
@@ -73,8 +75,20 @@ def test_complex_outputs() -> None:
     assert not compare("y", x, x + 1j, FLOAT32).passed
 
 
+def _graph(*dtypes: torch.dtype, quantizes: bool = False) -> Graph:
+    graph = Graph()
+    for number, dtype in enumerate(dtypes):
+        graph.placeholder(f"x{number}").meta["val"] = torch.zeros(2, dtype=dtype)
+    if quantizes:
+        how = (0.1, 0, -128, 127, torch.int8)
+        graph.call_function(decomposed_ops().quantize_per_tensor.default, (next(iter(graph.nodes)), *how))
+    return graph
+
+
 def test_the_tolerance_follows_what_is_computed_in() -> None:
-    assert tolerance_for(Precision.KEEP, {torch.float32}) is FLOAT32
-    assert tolerance_for(Precision.FP16, {torch.float32}) is HALF
-    assert tolerance_for(Precision.KEEP, {torch.float32, torch.float16}) is HALF
-    assert tolerance_for(Precision.BF16, {torch.float16}) is BFLOAT
+    assert tolerance_for(Precision.KEEP, _graph(torch.float32)) is FLOAT32
+    assert tolerance_for(Precision.FP16, _graph(torch.float32)) is HALF
+    assert tolerance_for(Precision.KEEP, _graph(torch.float32, torch.float16)) is HALF
+    assert tolerance_for(Precision.BF16, _graph(torch.float16)) is BFLOAT
+    assert tolerance_for(Precision.KEEP, _graph(torch.float32, quantizes=True)) is QUANTIZED
+    assert tolerance_for(Precision.FP16, _graph(torch.float32, quantizes=True)) is HALF

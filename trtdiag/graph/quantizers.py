@@ -60,6 +60,11 @@ def is_quantizer_node(node: Node) -> bool:
     return op is not None and is_quantizer(op)
 
 
+def rounds_tensors(node: Node) -> bool:
+    """Whether a node quantizes; dequantizing alone, as of weights, rounds nothing."""
+    return is_quantizer_node(node) and not is_dequantizer(node.target)
+
+
 def makes_floats(node: Node) -> bool:
     """Whether a node makes floats of quantized numbers: it dequantizes them, multiplies them, or is a cast."""
     op, value = operator_of(node), node.meta.get("val")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.graph.quantizers import is_quantizer_node
+from trtdiag.graph.quantizers import rounds_tensors
 from trtdiag.verification.facts import Tolerance
 
 APART = 10.0
@@ -132,7 +132,7 @@ def fixed_dims(exported: ExportedProgram) -> list[tuple[int, ...]]:
     A program with quantizers has none: a step of one is as large in all columns, and an element next to the middle
     between two steps may fall to either side.
     """
-    if any(map(is_quantizer_node, exported.graph.nodes)):
+    if any(map(rounds_tensors, exported.graph.nodes)):
         return [()] * len(exported.graph_signature.user_outputs)
     values = {node.name: node.meta.get("val") for node in exported.graph.nodes}
     found = []

@@ -6,7 +6,9 @@ from collections.abc import Collection
 from typing import Any
 
 import torch
+from torch.fx import Graph
 
+from trtdiag.graph.quantizers import rounds_tensors
 from trtdiag.options import Precision
 from trtdiag.verification.columns import Largest, columns_of, parts
 from trtdiag.verification.facts import OutputError, Tolerance
@@ -21,13 +23,23 @@ HALF = Tolerance(4e-2, 1e-3, "float16 keeps 2**-11; some tens of layers round at
 BFLOAT = Tolerance(1e-1, 1e-2, "bfloat16 keeps 2**-8; some tens of layers round at every step")
 
 
-def tolerance_for(precision: Precision, dtypes: set[torch.dtype]) -> Tolerance:
+QUANTIZED = Tolerance(
+    4e-2,
+    1e-3,
+    "a quantizer rounds to about 1/127 of its range: what lies next to the middle between two steps may fall to either "
+    "side, by a whole step, and later quantizers pass that on",
+)
+
+
+def tolerance_for(precision: Precision, graph: Graph) -> Tolerance:
     """The tolerance for what a program computes in: the precision asked for, else its own lowest one."""
+    values = (node.meta.get("val") for node in graph.nodes)
+    dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)}
     if precision is Precision.BF16 or torch.bfloat16 in dtypes:
         return BFLOAT
     if precision is Precision.FP16 or torch.float16 in dtypes:
         return HALF
-    return FLOAT32
+    return QUANTIZED if any(map(rounds_tensors, graph.nodes)) else FLOAT32
 
 
 def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance, fixed: Collection[int] = ()) -> OutputError:

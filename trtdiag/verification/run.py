@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-import torch
-
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, stated_too
 from trtdiag.frontend.program import Program
@@ -90,9 +88,7 @@ class Comparison:
                 fix="give a program that exports",
                 reference="verify-without-program",
             )
-        values = (node.meta.get("val") for node in exported.graph.nodes)
-        dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)}
-        self._tolerance = self.tolerance or tolerance_for(self.precision, dtypes)
+        self._tolerance = self.tolerance or tolerance_for(self.precision, exported.graph)
         self._sides = Sides(self.program, exported, self.compiled)
         self._fixed = fixed_dims(exported)
         self._pace: float | None = None  # seconds per element
