@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.operators import short_name, target_name
 from trtdiag.lower.graph_copy import GraphCopy, brought_tensors, copied
-from trtdiag.lower.lowered_facts import LoweringLimit
+from trtdiag.lower.lowered_facts import FourierProducts, LoweringLimit
 from trtdiag.lower.template import Template, filled, gathered
 from trtdiag.lower.tracing_conditions import Proofs
 
@@ -37,6 +37,8 @@ class Draft(GraphCopy):
         keep: Which ops stay whole.
         mode: The fake mode of the values.
         limits: What could not be lowered so far.
+        truncate_double: Whether engines may compute float64 in float32.
+        transforms: Fourier transforms that were written as products.
         traced: Distinct calls that were traced.
         decomposed: Nodes that were replaced by their decomposition.
     """
@@ -44,7 +46,9 @@ class Draft(GraphCopy):
     program: Program
     keep: Keep
     mode: FakeTensorMode
+    truncate_double: bool = False
     limits: list[LoweringLimit] = field(default_factory=list)
+    transforms: list[FourierProducts] = field(default_factory=list)
     traced: int = 0
     decomposed: int = 0
 
@@ -59,7 +63,9 @@ class Draft(GraphCopy):
             self.limits.append(LoweringLimit(node.name, target_name(node.target), why, origin_of(node)))
 
 
-def new_draft(program: Program, exported: ExportedProgram, graph_module: GraphModule, keep: Keep) -> Draft:
+def new_draft(
+    program: Program, exported: ExportedProgram, graph_module: GraphModule, keep: Keep, *, truncate_double: bool = False
+) -> Draft:
     """A copy of ``graph_module`` to work on; nodes are copied with their metadata, tensors and values are shared."""
     fresh = copied(graph_module)
     signature = exported.graph_signature
@@ -71,6 +77,7 @@ def new_draft(program: Program, exported: ExportedProgram, graph_module: GraphMo
         program=program,
         keep=keep,
         mode=fake_mode_of(fresh.graph),
+        truncate_double=truncate_double,
     )
 
 
@@ -95,9 +102,9 @@ def insert_call(
     return node
 
 
-def insert_steps(graph: Graph, node: Node, template: Template) -> list[Any]:
-    """Insert what a call of a graph becomes before it; its inputs, and the new nodes behind them."""
-    values: list[Any] = gathered((node.args, node.kwargs), Node)
+def insert_steps(graph: Graph, node: Node, template: Template, inputs: Sequence[Node] | None = None) -> list[Any]:
+    """Insert what a call of a graph becomes before it; its inputs, or those given, and the new nodes behind them."""
+    values: list[Any] = gathered((node.args, node.kwargs), Node) if inputs is None else list(inputs)
     with graph.inserting_before(node):
         for step in template.steps:
             args, kwargs = filled((step.args, step.kwargs), values)

@@ -95,6 +95,29 @@ class Tracer:
         only = template.steps[0] if len(template.steps) == 1 else None
         return None if only is not None and only.target is target and only.args == tuple(args) else template
 
+    def of_function(self, key: Any, body: Callable[..., Any], vals: Sequence[Any]) -> Template:
+        """The steps of a function of tensors and sizes, decomposed like those of a decomposition.
+
+        Args:
+            key: Equal for functions that do the same on equal values.
+            body: The function.
+            vals: The value of each of its arguments.
+
+        Raises:
+            UntraceableError: It cannot be traced on these values.
+        """
+        key = "function", key, tuple(map(self.keys.val, vals))
+        known = self._known.get(key)
+        if known is None:
+            try:
+                known = self._nested(self._traced(body, vals, whole=False), vals), frozenset()
+            except UntraceableError as why:
+                known = str(why)
+            self._known[key] = known
+        if isinstance(known, str):
+            raise UntraceableError(known)
+        return known[0]
+
     def _one_level(
         self, target: OpOverload, decomposition: Decomposition, args: Any, kwargs: Any, vals: Sequence[Any]
     ) -> Template:
@@ -102,16 +125,21 @@ class Tracer:
             made = decomposition(*filled(args, given), **filled(kwargs, given))
             return tuple(made) if isinstance(made, tuple) else made  # a named tuple has no place in a graph
 
+        return self._traced(body, vals, whole=traces_whole(target))
+
+    def _traced(self, body: Callable[..., Any], vals: Sequence[Any], *, whole: bool) -> Template:
         self.traced += 1
         env = self._mode.shape_env
         pending = [] if env is None else list(env.pending_fresh_unbacked_symbols)
         try:
             # With the Python dispatcher the ops inside find their symbolic decompositions, as in torch's own tracing.
-            within = enable_python_dispatcher() if traces_whole(target) else nullcontext()
+            within = enable_python_dispatcher() if whole else nullcontext()
             with _without_onednn(), within, torch.no_grad(), self._mode, asking(env) as answers:
                 inputs = [stand_in(val, self._mode) for val in vals]
                 answers.clear()
-                traced = make_fx(body, pre_dispatch=not traces_whole(target))(*inputs)
+                traced = make_fx(body, pre_dispatch=not whole)(*inputs)
+        except UntraceableError:
+            raise
         except Exception as error:  # a decomposition may raise anything; the reason is reported
             raise UntraceableError(
                 f"its decomposition raises {type(error).__name__}: {first_line(error, 'no text')}"
@@ -170,7 +198,7 @@ def _other_outputs(template: Template, vals: Sequence[Any], out: Any) -> frozens
     wanted, got = (value if isinstance(value, (tuple, list)) else (value,) for value in (out, made))
     if len(wanted) != len(got):
         raise UntraceableError(_DISAGREES)
-    return frozenset(index for index, pair in enumerate(zip(wanted, got, strict=True)) if not _alike(*pair))
+    return frozenset(index for index, pair in enumerate(zip(wanted, got, strict=True)) if not alike(*pair))
 
 
 def _read_outputs(template: Template) -> dict[int, set[int]]:
@@ -209,7 +237,7 @@ def _inlined(body: Template, given: list[Ref], append: Callable[[Step], Ref]) ->
     return filled(body.result, local)
 
 
-def _alike(left: Any, right: Any) -> bool:
+def alike(left: Any, right: Any) -> bool:
     """Whether values have tensors of the same dtypes and sizes in the same places."""
     pairs = zip_longest(pytree.tree_leaves(left), pytree.tree_leaves(right), fillvalue=...)
     return all(

@@ -17,13 +17,20 @@ from trtdiag.lower.pass_order import PASSES
 from trtdiag.lower.preserved_ops import keeps_by_default
 
 
-def lower(program: Program, checked: Checked, keep: Callable[[OpOverload], bool] = keeps_by_default) -> Lowered:
+def lower(
+    program: Program,
+    checked: Checked,
+    keep: Callable[[OpOverload], bool] = keeps_by_default,
+    *,
+    truncate_double: bool = False,
+) -> Lowered:
     """The lowered form of a program; program, graph and ShapeEnv stay as they are.
 
     Args:
         program: The program.
         checked: Its graph with complete metadata.
         keep: Which ops stay whole.
+        truncate_double: Whether engines may compute float64 in float32; complex128 stays whole otherwise.
 
     Raises:
         InternalError: There is no graph, or a pass left the graph out of order.
@@ -31,7 +38,7 @@ def lower(program: Program, checked: Checked, keep: Callable[[OpOverload], bool]
     Cost: one small trace for each distinct call that is decomposed, then linear in the nodes.
     """
     exported = graph_of(program, "lowering", "lower-without-graph")
-    draft = new_draft(program, exported, checked.graph_module, keep)
+    draft = new_draft(program, exported, checked.graph_module, keep, truncate_double=truncate_double)
     unvalued = unvalued_nodes(draft)
     check_draft(draft, "copying the program", unvalued)
     counts: list[PassCount] = []
@@ -47,6 +54,7 @@ def lower(program: Program, checked: Checked, keep: Callable[[OpOverload], bool]
         guards=program.guards,
         passes=tuple(counts),
         limits=tuple(draft.limits),
+        transforms=tuple(draft.transforms),
         traced=draft.traced,
         decomposed=draft.decomposed,
     )

@@ -14,6 +14,7 @@ from trtdiag.frontend.program import OpOrigin, RawGuard
 from trtdiag.graph.walk import attribute_of
 from trtdiag.lower.graph_copy import constant_tensors
 from trtdiag.lower.precision.facts import PrecisionFacts
+from trtdiag.symbolic.expr import Expr
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,29 @@ class LoweringLimit:
     target: str
     why: str
     origin: OpOrigin
+
+
+@dataclass(frozen=True)
+class FourierProducts:
+    """A Fourier transform that was written as products with constant matrices.
+
+    Attributes:
+        node: The name of the op that it was.
+        target: The op.
+        origin: Source line and module.
+        points: Along each dim that it transforms.
+        times: How often it is done, the product of its other dims; ``None`` where no expression says that.
+        operations: Multiplications and additions of one such transform.
+        of_fft: About as many of an FFT.
+    """
+
+    node: str
+    target: str
+    origin: OpOrigin
+    points: tuple[int, ...]
+    times: Expr | None
+    operations: int
+    of_fft: int
 
 
 @dataclass(frozen=True)
@@ -60,6 +84,7 @@ class Lowered:
         traced: How many distinct calls were traced.
         decomposed: How many nodes were replaced.
         precision: What was made of its float32, where another precision was asked for.
+        transforms: Fourier transforms that were written as products.
     """
 
     graph_module: GraphModule
@@ -72,6 +97,7 @@ class Lowered:
     traced: int
     decomposed: int
     precision: PrecisionFacts | None = None
+    transforms: tuple[FourierProducts, ...] = ()
 
     def held(self) -> dict[Node, torch.Tensor]:
         """The tensors that the program brings and does not change, by node; buffers that it writes are none."""

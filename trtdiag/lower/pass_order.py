@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.passes.axes import count_from_the_front
+from trtdiag.lower.passes.complex_numbers import write_complex_as_pairs
 from trtdiag.lower.passes.constants import fold_constants
 from trtdiag.lower.passes.copies import take_copies_out
 from trtdiag.lower.passes.dead_code import take_assertions_out, take_dead_code_out
@@ -39,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("dead code", take_dead_code_out, "what fell out so far needs no tracing"),
     Pass("quantizers", name_quantizers_alike, "before decomposing, which would tear them apart"),
     Pass("decompose", decompose, "as early as it can be: every later pass then sees few kinds of ops"),
+    Pass("complex numbers", write_complex_as_pairs, "after decomposing, and before all that looks at single real ops"),
     Pass("memory order", forget_memory_order, "before copies go: they may be what gave a view the strides it needs"),
     Pass("copies", take_copies_out, "after decomposing, which leaves clones and casts that change nothing"),
     Pass("scattered rows", scatter_rows, "after copies, which may stand between an index and what expanded it"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch.fx import Node
+
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import ATEN, operator_of, schema_name
 from trtdiag.lower.draft import Draft
@@ -16,9 +18,15 @@ def forget_memory_order(draft: Draft) -> int:
     count = 0
     for node in draft.graph.nodes:
         op = operator_of(node)
-        if op is not None and schema_name(op) in _READS_ORDER:
+        if op is not None and schema_name(op) in _READS_ORDER and not _reads_new_memory(node):
             draft.limit(node, "it reads the order of its input in memory, which lowering does not preserve")
         if node.target in _VIEWS and node not in locked:
             node.target = ATEN.reshape.default
             count += 1
     return count
+
+
+def _reads_new_memory(node: Node) -> bool:
+    """Whether an op reads what ``stack`` has just written, in order whatever it was made of."""
+    source = node.all_input_nodes[0]
+    return source.target is ATEN.stack.default and node.args[0] is source

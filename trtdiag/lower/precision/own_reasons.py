@@ -17,6 +17,8 @@ from trtdiag.lower.precision.families import BATCH_NORMS, REDUCTIONS, STAYS
 from trtdiag.lower.precision.floats import added_up, argument, float32_inputs, is_op, name_of, tensors
 from trtdiag.wording import dtype_text
 
+KEEPS_FLOAT32 = "keeps_float32"
+"""The entry of a node's metadata in which lowering says why it stays in float32."""
 _KNOWN_NAMESPACES = frozenset({"aten", "prims"})
 
 
@@ -57,7 +59,8 @@ class OwnReasons:
         others = {each for each in floats if each.is_floating_point or each.is_complex} - allowed
         if others:
             return f"it mixes float32 with {str(next(iter(others))).removeprefix('torch.')}"
-        return self._by_name(node) or self._by_numbers(node) or self._by_constants(node)
+        own: str | None = node.meta.get(KEEPS_FLOAT32)
+        return own or self._by_name(node) or self._by_numbers(node) or self._by_constants(node)
 
     def named(self, node: Node) -> str | None:
         """Return the entry of ``keep_fp32`` that names an op."""

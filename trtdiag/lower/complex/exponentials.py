@@ -1,0 +1,102 @@
+"""Fourier transforms as products with constant matrices: which are worth it, and the matrices.
+
+A transform of n points is one product with a matrix of n x n exponentials, or, of n = a b points, two smaller ones with a
+factor for each element between them (Cooley and Tukey).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from trtdiag.lower.complex.pair import Pair
+
+MOST_TERMS = 512
+"""The longest sum that a product may have for each point: n of one product, a + b of two.
+
+On one core of a CPU (``benchmarks/fourier_products.py``) one product takes 5 to 20 times as long as an FFT up to here,
+and two take 7 to 13 times as long up to 4,096 points; beyond, the products no longer pay for the engine that they keep
+in one piece.  It is also where two products begin to be faster than one.
+"""
+
+
+class TooLongError(Exception):
+    """A transform that is left to an FFT; the text says why."""
+
+
+@dataclass(frozen=True)
+class Exponentials:
+    """The matrix ``scale * exp(sign 2 pi i row column / points)``.
+
+    Attributes:
+        rows: How many rows.
+        columns: How many columns.
+        points: Of the transform.
+        sign: -1 of a transform forward, 1 of its inverse.
+        scale: What every element is multiplied with.
+        halved: Whether the rows stand for the first half of a spectrum, whose other half is its conjugate: all but the
+            first and that of the highest frequency, if there is one, count twice, and of these the real part alone.
+    """
+
+    rows: int
+    columns: int
+    points: int
+    sign: int
+    scale: float = 1.0
+    halved: bool = False
+
+    def tables(self, dtype: torch.dtype) -> Pair:
+        """The real and the imaginary parts, computed in float64 of exponents below the period."""
+        product = torch.outer(torch.arange(self.rows), torch.arange(self.columns)) % self.points
+        angle = product.to(torch.float64) * (2 * math.pi / self.points)
+        real, imag = (part.mul(self.scale) for part in (angle.cos(), angle.sin() * self.sign))
+        if self.halved:
+            single = torch.arange(self.rows) * 2 % self.points == 0
+            weights = torch.where(single, 1.0, 2.0).to(torch.float64)[:, None]
+            real, imag = real * weights, torch.where(single[:, None], 0.0, imag * weights)
+        # A sine of pi is 1e-16 in float64, and 0.
+        return Pair(*(torch.where(part.abs() < 1e-15 * self.scale, 0.0, part).to(dtype) for part in (real, imag)))
+
+
+@lru_cache(maxsize=1024)
+def factors(points: int) -> tuple[int, ...]:
+    """Of how many points each product is: one number, or two whose product is ``points``.
+
+    Raises:
+        TooLongError: Neither is short enough.
+    """
+    if points <= MOST_TERMS:
+        return (points,)
+    less = next(each for each in range(math.isqrt(points), 0, -1) if points % each == 0)
+    if less + points // less > MOST_TERMS:
+        known = "is prime" if less == 1 else f"is {less} times {points // less} at best"
+        raise TooLongError(
+            f"its transform has {points} points, which {known}: as products with constant matrices that takes"
+            f" {_rounded(min(points, less + points // less) / math.log2(points))} times the arithmetic of an FFT"
+        )
+    return less, points // less
+
+
+def arithmetic(points: int, *, real: bool) -> int:
+    """Multiplications and additions of one transform of ``points`` points; ``real``: of real ones, or to real ones."""
+    split = factors(points)
+    half = points // 2 + 1
+    if len(split) == 1:
+        return 4 * points * half if real else 8 * points * points
+    a, b = split
+    columns = -(-half // a)
+    if not real:
+        return 8 * points * (a + b) + 6 * points
+    return 4 * points * a + 6 * points + 8 * a * b * columns
+
+
+def of_fft(points: int, *, real: bool) -> int:
+    """About as many of an FFT: 5 n log2 n, half as many of real points."""
+    return round((2.5 if real else 5) * points * max(1.0, math.log2(max(points, 2))))
+
+
+def _rounded(ratio: float) -> int:
+    return round(ratio, 1 - len(str(int(ratio)))) if ratio >= 10 else round(ratio)
