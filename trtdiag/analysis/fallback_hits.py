@@ -32,7 +32,7 @@ def fallback_hits(
     """
     severity = severity_of(facts, group)
     ending = " (require_full leaves none to PyTorch)" if facts.require_full else f"; {_effect(facts, group)}"
-    for left in group.left:
+    for left in group.named:
         yield Hit(
             message + ending,
             (*_evidence(group, left), *evidence),
@@ -62,18 +62,18 @@ def severity_of(facts: PartitionFacts, group: FallbackGroup) -> Severity:
 def calls(group: FallbackGroup) -> str:
     """``aten.sort.default``, ``aten.sort.default (32 calls)``, ``aten.mul.Tensor and 3 other ops (9 calls)``."""
     others = f" and {amount(group.other_ops, 'other op')}" if group.other_ops else ""
-    count = f" ({amount(len(group.left), 'call')})" if len(group.left) > 1 else ""
+    count = f" ({amount(len(group.named), 'call')})" if len(group.named) > 1 else ""
     return f"{group.op}{others}{count}"
 
 
 def stays(group: FallbackGroup) -> str:
     """``stays in PyTorch`` or ``stay in PyTorch``."""
-    return "stay in PyTorch" if len(group.left) > 1 else "stays in PyTorch"
+    return "stay in PyTorch" if len(group.named) > 1 else "stays in PyTorch"
 
 
 def reasons(group: FallbackGroup) -> str:
     """The first reason, and how many others of its kind there are."""
-    distinct = list(dict.fromkeys(left.limit.why for left in group.left))
+    distinct = list(dict.fromkeys(left.limit.why for left in group.named))
     return distinct[0] + (f" (and {len(distinct) - 1} like it)" if len(distinct) > 1 else "")
 
 

@@ -11,7 +11,7 @@ from trtdiag.analysis.finding import Place
 from trtdiag.analysis.places import at_origin
 from trtdiag.dims.facts import Constraint, DimSystem, Verdict
 from trtdiag.frontend.program import Program
-from trtdiag.graph.limit import Limit
+from trtdiag.graph.limit import COMPLEX_VIEW, Limit
 from trtdiag.grouping import grouped
 from trtdiag.lower.lowered_facts import whole_of
 from trtdiag.partition.facts import Bytes, Cause, EnginePlan, Fallback, Partitioned
@@ -36,7 +36,7 @@ class Why(Enum):
 
 
 # A converter and the partitioner may say the same of two calls of one op.
-_SAME = {"data-dependent-shape": "data-dependent", "no-operator": "no-converter"}
+_SAME = {"data-dependent-shape": "data-dependent", "no-operator": "no-converter", COMPLEX_VIEW: "no-counterpart"}
 _BY_CODE: Mapping[str, Why] = {
     "no-converter": Why.NO_CONVERTER,
     "data-dependent": Why.DATA,
@@ -105,6 +105,11 @@ class FallbackGroup:
     def about(self) -> str:
         """The symbol of the size that they stay for; empty where they stay for something else."""
         return self.left[0].limit.about
+
+    @property
+    def named(self) -> tuple[LeftOp, ...]:
+        """Those that the reason is about: views of complex tensors stay for the ops beside them, where there are."""
+        return tuple(left for left in self.left if left.limit.code != COMPLEX_VIEW) or self.left
 
     @property
     def engines_saved(self) -> int:
@@ -218,7 +223,8 @@ def _joint(parts: Partitioned, groups: Sequence[FallbackGroup], together: WhatIf
 def _group(
     program: Program, plan: EnginePlan, key: tuple[str, str], found: list[Fallback], *, ask: bool
 ) -> FallbackGroup:
-    counts = Counter(fallback.op for fallback in found)
+    counts = Counter(fallback.op for fallback in found if fallback.limit.code != COMPLEX_VIEW)
+    counts = counts or Counter(fallback.op for fallback in found)
     ((op, _),) = counts.most_common(1)
     nodes = frozenset(fallback.node for fallback in found)
     crossing = _crossing(plan.partitioned, nodes)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 
 import torch
 from torch.fx import Node
@@ -17,6 +18,7 @@ from trtdiag.graph.inputs import placeholders
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
+from trtdiag.lower.lowered_facts import Lowered, whole_of
 from trtdiag.shapes.facts import ShapeFacts
 from trtdiag.targets.target import Target
 from trtdiag.wording import dtype_text
@@ -55,6 +57,40 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         native_int64="int64" in target.dtypes,
         constants=found.constants,
     )
+
+
+def without_pairs(facts: DtypeFacts, checked: Checked, lowered: Lowered) -> DtypeFacts:
+    """The facts without the complex tensors that lowering writes as pairs of real ones.
+
+    Args:
+        facts: Of the program as it was exported.
+        checked: Its graph.
+        lowered: What became of it.
+    """
+    names = {node.name: node for node in checked.graph_module.graph.nodes}
+    left = {
+        whole_of(node.name, names)
+        for node in lowered.graph_module.graph.nodes
+        if node.op == "call_function" and any(dtype.is_complex for dtype in _dtypes(node)) and not _is_edge(node)
+    }
+    kept = {tensor.node for tensor in facts.unsupported if "complex" not in tensor.dtype or tensor.node in left}
+    unsupported = tuple(
+        replace(tensor, root=tensor.root or _begins(tensor, names, kept))
+        for tensor in facts.unsupported
+        if tensor.node in kept
+    )
+    return replace(facts, unsupported=unsupported)
+
+
+def _is_edge(node: Node) -> bool:
+    """Whether it hands what an engine gives or takes on as complex numbers."""
+    return target_name(node.target) in ("aten.view_as_complex.default", "aten.resolve_conj.default")
+
+
+def _begins(tensor: OddTensor, nodes: Mapping[str, Node], kept: Container[str]) -> bool:
+    """Whether no input of a complex op is among those that are kept."""
+    node = nodes.get(tensor.node)
+    return "complex" in tensor.dtype and node is not None and all(each.name not in kept for each in node.all_input_nodes)
 
 
 def _is_double(dtype: torch.dtype) -> bool:

@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from trtdiag.dtypes.facts import Role
 from trtdiag.dtypes.intervals import Constants
+from trtdiag.dtypes.plan_complex import complex_limit
 from trtdiag.dtypes.plan_doubles import Doubles
 from trtdiag.dtypes.plan_facts import PlannedTensor, TypePlan
 from trtdiag.dtypes.plan_integers import NARROW, Integers
@@ -76,6 +77,7 @@ class _Planning:
     def __post_init__(self) -> None:
         self._doubles = Doubles(self.truncate_double, self._held)
         self._tensors: dict[Node, tuple[_Tensor, ...]] = {}
+        self._left = {limit.node: limit.why for limit in self.lowered.limits}
 
     def plan(self) -> TypePlan:
         graph = self.lowered.graph_module.graph
@@ -124,6 +126,10 @@ class _Planning:
         """Return why types keep an op out of engines; other nodes are in none by themselves."""
         if classify(node) not in (NodeKind.OP, NodeKind.NO_OP) or node.op != "call_function":
             return None
+        touched = [each for source in (*node.all_input_nodes, node) for each in self._tensors[source]]
+        complex_one = next((each for each in touched if each.dtype.is_complex), None)
+        if complex_one is not None:
+            return complex_limit(node, self._left.get(node.name, ""), complex_one.planned.why)
         for source in node.all_input_nodes:
             for each in self._tensors[source]:
                 if each.planned.dtype is None:
@@ -131,7 +137,6 @@ class _Planning:
         for index, each in enumerate(self._tensors[node]):
             if each.planned.dtype is None and _is_read(node, index):
                 return each.planned.limit("its result", each.dtype)
-        touched = [each for source in (node, *node.all_input_nodes) for each in self._tensors[source]]
         if any(each.dtype == torch.float64 for each in touched):
             return self._doubles.limit(node)
         narrowed = {each.dtype for each in touched if each.planned.dtype != each.dtype}

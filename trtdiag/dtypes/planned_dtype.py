@@ -38,8 +38,6 @@ def no_counterpart(dtype: torch.dtype, target: str) -> Planned:
 
 _FIXES = {
     torch.bfloat16: "convert the model with .float() or .half() before the export, or compile for TensorRT 10 or later",
-    torch.complex64: "write real and imaginary part as a last dim of size 2 (torch.view_as_real) before the model",
-    torch.complex128: "write real and imaginary part as a last dim of size 2 (torch.view_as_real) before the model",
     torch.uint32: "use int64 or int32",
     torch.uint64: "use int64 or int32",
 }

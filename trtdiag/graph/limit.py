@@ -33,3 +33,5 @@ FROM_DATA = Limit(
     "its result has a size, or is a number, that only the data decides",
     "compute it on inputs before the model, or bound the result by padding to a fixed size",
 )
+COMPLEX_VIEW = "complex-view"
+"""The code of views between complex tensors and real ones: they stay for the ops that do."""

@@ -19,7 +19,7 @@ from trtdiag.analysis.unused_entries import unused_entries
 from trtdiag.arguments import checked, flag, function, instance, optional
 from trtdiag.converter_packages import failures
 from trtdiag.dims.system import dim_system
-from trtdiag.dtypes.census import dtype_facts
+from trtdiag.dtypes.census import dtype_facts, without_pairs
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
 from trtdiag.frontend.capture import Source, captured, unchanged
 from trtdiag.frontend.module_inputs import Inputs
@@ -203,6 +203,8 @@ def _facts(
     facts = replace(facts, options=chosen, op_nodes=_op_nodes(checked), profiles=profiles)
     partition = _planned(facts, checked, target, chosen, clock, sizes)
     tried = _tried(facts, partition, chosen, clock) if chosen.try_build else None
+    if partition is not None:
+        facts = replace(facts, dtypes=without_pairs(dtypes, checked, partition.plan.lowered))
     return replace(facts, partition=partition, tried=tried)
 
 

@@ -1,8 +1,7 @@
-"""Arithmetic and elementary functions of complex numbers, element by element."""
+"""Arithmetic of complex numbers, element by element."""
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any
 
@@ -27,13 +26,13 @@ def magnitude(x: Pair) -> Tensor:
     return torch.hypot(x.real, x.imag)
 
 
-def _operand(call: Call, value: Any) -> Any:
+def operand(call: Call, value: Any) -> Any:
     """An operand in the dtype of the result; real ones stay real."""
     return call.pair(value) if isinstance(value, Pair) else call.cast(value)
 
 
 def _both(call: Call, given: dict[str, Any]) -> tuple[Any, Any]:
-    return _operand(call, given["self"]), _operand(call, given["other"])
+    return operand(call, given["self"]), operand(call, given["other"])
 
 
 def _imag(value: Any) -> Any:
@@ -139,33 +138,8 @@ def neg_view(call: Call, **given: Any) -> Any:
 
 @on_pairs("square")
 def square(call: Call, **given: Any) -> Pair:
-    """x times x."""
+    """X times x."""
     return times(given["self"], given["self"])
-
-
-MOST_POWER = 16
-"""A whole number as the exponent, up to which a power is a row of products."""
-
-
-@on_pairs("pow")
-def power(call: Call, **given: Any) -> Pair:
-    """Products for whole exponents up to 16, else exp(exponent * log x)."""
-    base, exponent = given["self"], given["exponent"]
-    if not isinstance(base, Pair):
-        raise UntraceableError("it raises a real number to a complex power")
-    if isinstance(exponent, (int, float)) and float(exponent).is_integer() and 1 <= exponent <= MOST_POWER:
-        made, step, left = None, base, int(exponent)
-        while left:
-            if left % 2:
-                made = step if made is None else times(made, step)
-            left //= 2
-            step = times(step, step) if left else step
-        assert made is not None
-        return call.pair(made)
-    if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and exponent:
-        logarithm = log(call, self=call.pair(base))
-        return exp(call, self=times(logarithm, exponent))
-    raise UntraceableError("its exponent is no number that is known when it is compiled, or complex")
 
 
 @on_pairs("abs")
@@ -182,7 +156,7 @@ def angle(call: Call, **given: Any) -> Tensor:
 
 @on_pairs("sgn")
 def sgn(call: Call, **given: Any) -> Pair:
-    """x / |x|, and 0 for 0."""
+    """X / |x|, and 0 for 0."""
     x = given["self"]
     length = magnitude(x)
     length = torch.where(length == 0, torch.ones_like(length), length)
@@ -195,7 +169,8 @@ def of_parts(call: Call, **given: Any) -> Pair:
     real, imag = given["real"], given["imag"]
     if [*map(written_size, real.shape)] == [*map(written_size, imag.shape)]:
         return Pair(real, imag)
-    return Pair(*torch.broadcast_tensors(real, imag))
+    shape = torch.broadcast_shapes(real.shape, imag.shape)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    return Pair(real.expand(shape), imag.expand(shape))
 
 
 @on_pairs("polar")
@@ -204,46 +179,30 @@ def polar(call: Call, **given: Any) -> Pair:
     return Pair(given["abs"] * given["angle"].cos(), given["abs"] * given["angle"].sin())
 
 
-@on_pairs("exp")
-def exp(call: Call, **given: Any) -> Pair:
-    """exp of the real part times cosine and sine of the other."""
-    x = given["self"]
-    return Pair(x.real.exp() * x.imag.cos(), x.real.exp() * x.imag.sin())
+@on_pairs("addcmul", "addcdiv")
+def add_product(call: Call, **given: Any) -> Pair:
+    """What is added, and the product or quotient times a number."""
+    join = mul if call.op._schema.name == "aten::addcmul" else div
+    made = join(call, self=_pair_of_one(call, given), other=given["tensor2"])
+    return _sum(call, given["self"], times(made, given["value"]))
 
 
-@on_pairs("log", "log2", "log10")
-def log(call: Call, **given: Any) -> Pair:
-    """The logarithm of the length, and the angle."""
-    x = given["self"]
-    base = {"aten::log2": math.log(2), "aten::log10": math.log(10)}.get(call.op._schema.name)
-    made = Pair(magnitude(x).log(), torch.atan2(x.imag, x.real))
-    return made if base is None else times(made, 1 / base)
+def _pair_of_one(call: Call, given: dict[str, Any]) -> Any:
+    both_real = not isinstance(given["tensor1"], Pair) and not isinstance(given["tensor2"], Pair)
+    return call.pair(given["tensor1"]) if both_real else given["tensor1"]
 
 
-@on_pairs("sqrt")
-def sqrt(call: Call, **given: Any) -> Pair:
-    """The root with a real part that is not negative."""
-    x = given["self"]
-    length = magnitude(x)
-    # The sum of what has one sign, and of the other part what follows from it: no digits cancel.
-    large = ((length + x.real.abs()) / 2).sqrt()
-    small = x.imag.abs() / 2 / torch.where(large == 0, torch.ones_like(large), large)
-    right = x.real >= 0
-    imag = torch.where(right, small, large)
-    return Pair(torch.where(right, large, small), torch.where(x.imag < 0, -imag, imag))
+@on_pairs("lerp")
+def lerp(call: Call, **given: Any) -> Pair:
+    """The start and a share of the way to the end."""
+    start = call.pair(given["self"])
+    way = _sum(call, call.pair(given["end"]), neg(call, self=start))
+    return _sum(call, start, times(way, operand(call, given["weight"])))
 
 
-@on_pairs("sin", "sinh", "cos", "cosh")
-def waves(call: Call, **given: Any) -> Pair:
-    """Products of the real functions of the parts."""
-    x, name = given["self"], call.op._schema.name
-    if name == "aten::sin":
-        return Pair(x.real.sin() * x.imag.cosh(), x.real.cos() * x.imag.sinh())
-    if name == "aten::cos":
-        return Pair(x.real.cos() * x.imag.cosh(), -x.real.sin() * x.imag.sinh())
-    if name == "aten::sinh":
-        return Pair(x.real.sinh() * x.imag.cos(), x.real.cosh() * x.imag.sin())
-    return Pair(x.real.cosh() * x.imag.cos(), x.real.sinh() * x.imag.sin())
+def _sum(call: Call, left: Any, right: Pair) -> Pair:
+    left = call.pair(left)
+    return Pair(left.real + right.real, left.imag + right.imag)
 
 
 @on_pairs("eq", "ne")

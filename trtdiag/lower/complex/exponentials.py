@@ -1,7 +1,7 @@
 """Fourier transforms as products with constant matrices: which are worth it, and the matrices.
 
-A transform of n points is one product with a matrix of n x n exponentials, or, of n = a b points, two smaller ones with a
-factor for each element between them (Cooley and Tukey).
+A transform of n points is one product with a matrix of n x n exponentials, or, of n = a b points, two smaller ones
+with a factor for each element between them (Cooley and Tukey).
 """
 
 from __future__ import annotations
@@ -99,4 +99,4 @@ def of_fft(points: int, *, real: bool) -> int:
 
 
 def _rounded(ratio: float) -> int:
-    return round(ratio, 1 - len(str(int(ratio)))) if ratio >= 10 else round(ratio)
+    return int(float(f"{ratio:.2g}"))

@@ -60,7 +60,7 @@ class Call:
 
 
 Rule = Callable[..., Any]
-"""From a ``Call`` and the arguments by name, complex ones as pairs, to what the op returns: a pair where it is complex."""
+"""From a ``Call`` and the arguments by name, complex ones as pairs, to what the op returns, which may be pairs, too."""
 
 _F = TypeVar("_F", bound=Rule)
 _RULES: dict[str, Rule] = {}

@@ -69,6 +69,33 @@ def reduce(call: Call, **given: Any) -> Pair:
     return Pair(*(call.real(**{**given, "self": part}) for part in (x.real, x.imag)))
 
 
+@on_pairs("var")
+def variance(call: Call, **given: Any) -> Tensor:
+    """The sum of those of the parts."""
+    real, imag = (call.real(**{**given, "self": part}) for part in (given["self"].real, given["self"].imag))
+    made: Tensor = real + imag
+    return made
+
+
+@on_pairs("conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def convolution(call: Call, **given: Any) -> Pair:
+    """Four real convolutions, or two where one operand is real."""
+
+    def one(x: Any, kernel: Any, bias: Any = None) -> Any:
+        return call.real(**{**given, "input": x, "weight": kernel, "bias": bias})
+
+    x, kernel, bias = given["input"], given["weight"], given["bias"]
+    offset = Pair(None, None) if bias is None else call.pair(bias)
+    if not isinstance(kernel, Pair):
+        return Pair(one(x.real, kernel, offset.real), one(x.imag, kernel, offset.imag))
+    if not isinstance(x, Pair):
+        return Pair(one(x, kernel.real, offset.real), one(x, kernel.imag, offset.imag))
+    return Pair(
+        one(x.real, kernel.real, offset.real) - one(x.imag, kernel.imag),
+        one(x.real, kernel.imag, offset.imag) + one(x.imag, kernel.real),
+    )
+
+
 @on_pairs("linalg_vector_norm", "norm")
 def norm(call: Call, **given: Any) -> Tensor:
     """The norm of the lengths."""
@@ -76,8 +103,6 @@ def norm(call: Call, **given: Any) -> Tensor:
         raise UntraceableError("it asks for a norm in another dtype")
     made: Tensor = call.real(**{**given, "self": magnitude(given["self"])})
     return made
-
-
 
 
 @on_pairs(

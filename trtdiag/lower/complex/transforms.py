@@ -75,7 +75,8 @@ class Transform:
         total = math.prod(self.points)
         rows = [total // each.points for each in self.dims]
         as_products = sum(
-            count * arithmetic(each.points, real=each.kind != "c2c") for each, count in zip(self.dims, rows, strict=True)
+            count * arithmetic(each.points, real=each.kind != "c2c")
+            for each, count in zip(self.dims, rows, strict=True)
         )
         return as_products, of_fft(total, real=any(each.kind != "c2c" for each in self.dims))
 
@@ -168,9 +169,9 @@ def _two_products(x: Any, along: Along, tables: list[Pair]) -> Any:
         return made.mT.flatten(-2).movedim(-1, along.dim)
     inner, between, outer = tables
     x = _each(x, lambda part: part.unflatten(-1, (a, b)))
-    made = product(times(product(inner, x), between), outer)
+    spectrum = product(times(product(inner, x), between), outer)
     wanted = along.points if along.kind == "c2c" else along.frequencies
-    return _each(made, lambda part: part.mT.flatten(-2).narrow(-1, 0, wanted).movedim(-1, along.dim))
+    return _each(spectrum, lambda part: part.mT.flatten(-2).narrow(-1, 0, wanted).movedim(-1, along.dim))
 
 
 def _each(x: Any, of: Any) -> Any:

@@ -12,6 +12,8 @@ from trtdiag.lower.complex.pair import Call, Pair, map_parts, on_pairs
 
 _VALUES = {
     "cat": ("tensors",),
+    "meshgrid": ("tensors",),
+    "broadcast_tensors": ("tensors",),
     "concat": ("tensors",),
     "stack": ("tensors",),
     "where": ("self", "other"),
@@ -32,13 +34,13 @@ _VALUES = {
 _MOVES = (
     "permute permute_copy transpose transpose_copy t t_copy numpy_T mT movedim moveaxis swapaxes swapdims adjoint_copy"
     " expand expand_copy expand_as broadcast_to squeeze squeeze_copy unsqueeze unsqueeze_copy flatten unflatten ravel"
-    " reshape reshape_as view_as select select_copy slice slice_copy narrow narrow_copy diagonal diagonal_copy diag_embed"
+    " reshape reshape_as view_as select select_copy slice slice_copy narrow narrow_copy diagonal diagonal_copy"
     " split split_copy split_with_sizes split_with_sizes_copy unsafe_split unsafe_split_with_sizes chunk unsafe_chunk"
-    " tensor_split unbind unbind_copy unfold unfold_copy flip roll rot90 repeat repeat_interleave tile"
+    " diag_embed tensor_split unbind unbind_copy unfold unfold_copy flip roll rot90 repeat repeat_interleave tile"
     " clone contiguous detach alias alias_copy lift_fresh lift_fresh_copy positive"
     " gather index index_select _unsafe_index take take_along_dim tril triu diag resolve_neg"
     " cat concat stack where copy slice_scatter select_scatter scatter index_put _unsafe_index_put index_copy"
-    " masked_fill constant_pad_nd pad fill"
+    " masked_fill constant_pad_nd pad fill meshgrid broadcast_tensors"
 )
 
 
@@ -72,13 +74,15 @@ def view(call: Call, **given: Any) -> Pair:
 @on_pairs("real")
 def real(call: Call, **given: Any) -> Tensor:
     """The real part."""
-    return given["self"].real
+    part: Tensor = given["self"].real
+    return part
 
 
 @on_pairs("imag")
 def imag(call: Call, **given: Any) -> Tensor:
     """The imaginary part."""
-    return given["self"].imag
+    part: Tensor = given["self"].imag
+    return part
 
 
 @on_pairs("view_as_real", "view_as_real_copy")
@@ -95,7 +99,7 @@ def view_as_complex(call: Call, **given: Any) -> Pair:
 
 
 @on_pairs("_to_copy", "to", "type_as")
-def cast(call: Call, **given: Any) -> Pair | Tensor:
+def cast(call: Call, **given: Any) -> Any:
     """To another dtype: the imaginary part is dropped where that is real, and zero where the tensor was."""
     x = given["self"]
     parts = (x.real, x.imag) if isinstance(x, Pair) else (x,)

@@ -15,7 +15,7 @@ from torch.fx import Node
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import OF_SIZES, named_arguments, operator_of, schema_name, target_name
-from trtdiag.lower.complex import arithmetic, products, transforms, views
+from trtdiag.lower.complex import arithmetic, functions, products, transforms, views
 from trtdiag.lower.complex.pair import Call, Pair, rule_of
 from trtdiag.lower.complex.rewriting import ComplexValues, is_complex
 from trtdiag.lower.complex.transforms import FOURIER, Transform, transform_of
@@ -28,7 +28,7 @@ from trtdiag.lower.tracing_conditions import asking
 from trtdiag.symbolic import ExpressionError, from_sympy, mul, number
 from trtdiag.symbolic.expr import Expr
 
-RULES = (views, arithmetic, products, transforms)
+RULES = (views, arithmetic, functions, products, transforms)
 """The files that say what ops become on pairs; importing them enters their rules."""
 _CASTS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as"})
 _SPECTRUM = "a sum of a Fourier transform, whose small frequencies are lost among the large ones in fewer digits"
