@@ -47,7 +47,7 @@ def test_every_core_op_is_in_one_place(ops: Ops) -> None:
     found = listed(ops)
     counts = found["counts"]
     missing = [entry["op"] for entry in found["core_missing"]]
-    others = [*found["core_decomposed"], *found["core_sizes"], *missing]
+    others = [*found["core_decomposed"], *found["core_sizes"], *found["core_as_pairs"], *missing]
     assert len(set(others)) == len(others)
     assert not set(others) & set(converters())
     assert counts["core"] == counts["core_with_converter"] + len(others)
@@ -64,7 +64,6 @@ def test_every_core_op_is_in_one_place(ops: Ops) -> None:
         ("aten.randperm.default", "random"),
         ("aten._local_scalar_dense.default", "data-dependent"),
         ("aten.convolution_backward.default", "backward"),
-        ("aten._fft_r2c.default", "complex"),
         ("aten.sym_stride.int", "memory-layout"),
     ],
 )
@@ -78,6 +77,14 @@ def test_core_ops_that_write_are_taken_apart(ops: Ops) -> None:
     assert not [entry["op"] for entry in found["core_missing"] if entry["reason"] == "mutation"]
     writing = {"aten.atan2.out", "aten.resize_.default", "aten._native_batch_norm_legit.default"}
     assert writing <= set(found["core_decomposed"])
+
+
+def test_ops_on_complex_numbers_are_listed_with_what_they_become(ops: Ops) -> None:
+    found = json.loads(ops("_fft_r2c", "polar", "--json")[1])
+    assert found["core_as_pairs"] == ["aten._fft_r2c.default"]
+    assert [entry["op"] for entry in found["complex"]] == ["aten._fft_r2c", "aten.polar"]
+    assert all(entry["becomes"].endswith(".") for entry in listed(ops)["complex"])
+    assert "Cosine and sine of the angle times the length." in ops("polar")[1]
 
 
 def test_no_core_op_is_missing_for_want_of_a_converter(ops: Ops) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 
@@ -15,6 +16,7 @@ from trtdiag.graph.operators import (
     target_name,
     written_arguments,
 )
+from trtdiag.lower.complex.rules import ops_on_pairs
 from trtdiag.lower.decomposable import decomposition_of
 from trtdiag.lower.functional_variants import functional_variant
 from trtdiag.lower.running_statistics import WRITES_STATISTICS
@@ -44,6 +46,8 @@ class Coverage:
         missing: Core ops that stay with PyTorch.
         core: How many core ops this torch has.
         written_otherwise: Layer kinds that newer targets have and this one has not; others are written in their place.
+        as_pairs: Core ops on complex numbers that lowering writes with pairs of real tensors.
+        on_complex: What becomes of every op that takes or gives complex numbers and can be in an engine, by its name.
     """
 
     target: Target
@@ -53,6 +57,8 @@ class Coverage:
     missing: tuple[CoreOp, ...]
     core: int
     written_otherwise: tuple[str, ...]
+    as_pairs: tuple[str, ...] = ()
+    on_complex: Mapping[str, str] = field(default_factory=dict)
 
 
 _MEANINGS = {
@@ -60,7 +66,6 @@ _MEANINGS = {
     "random": "draws random numbers; an engine would draw them once, when it is built",
     "data-dependent": "the size of its result, or a number in it, depends on the data",
     "mutation": "writes into its argument, and engines only return new tensors",
-    "complex": "complex numbers, which TensorRT does not have",
     "memory-layout": "asks for or fixes the layout in memory, which engine tensors do not have",
     "no-converter": "no layers of TensorRT do it, or nobody wrote them yet",
 }
@@ -71,7 +76,8 @@ _SIZES = frozenset({"sym_size", "sym_numel"})
 def coverage(target: Target) -> Coverage:
     """Return the coverage for a target, from the registry and the core set of the torch that runs."""
     known = converters()
-    decomposed, sizes, missing = [], [], []
+    on_complex = ops_on_pairs()
+    decomposed, sizes, as_pairs, missing = [], [], [], []
     for op in core_operators():
         name = target_name(op)
         if name in known:
@@ -80,6 +86,8 @@ def coverage(target: Target) -> Coverage:
             sizes.append(name)
         elif decomposition_of(op) is not None or _made_functional(op):
             decomposed.append(name)
+        elif short_name(op) in on_complex:
+            as_pairs.append(name)
         else:
             why = _why(op)
             missing.append(CoreOp(name, why, _MEANINGS[why]))
@@ -91,6 +99,8 @@ def coverage(target: Target) -> Coverage:
         missing=tuple(missing),
         core=len(core_operators()),
         written_otherwise=tuple(sorted(TARGETS[-1].layers - target.layers)),
+        as_pairs=tuple(as_pairs),
+        on_complex=on_complex,
     )
 
 
@@ -112,6 +122,4 @@ def _why(op: OpOverload) -> str:
         return "data-dependent"
     if written_arguments(op):
         return "mutation"
-    if name.startswith("_fft"):
-        return "complex"
     return "memory-layout" if name in _LAYOUT else "no-converter"

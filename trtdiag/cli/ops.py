@@ -19,6 +19,7 @@ from trtdiag.cli.report_files import json_file, printed_json_option, write_json
 from trtdiag.cli.value_checks import CheckedCommand
 from trtdiag.converter_packages import failures
 from trtdiag.errors import UserError
+from trtdiag.grouping import grouped
 from trtdiag.option_warnings import warn_of
 from trtdiag.wording import near
 
@@ -75,8 +76,10 @@ def _named(found: Coverage, words: Sequence[str]) -> Coverage:
         decomposed=tuple(filter(named, found.decomposed)),
         sizes=tuple(filter(named, found.sizes)),
         missing=tuple(each for each in found.missing if named(each.op)),
+        as_pairs=tuple(filter(named, found.as_pairs)),
+        on_complex={op: becomes for op, becomes in found.on_complex.items() if named(f"aten.{op}")},
     )
-    if not (kept.converters or kept.decomposed or kept.sizes or kept.missing):
+    if not (kept.converters or kept.decomposed or kept.sizes or kept.missing or kept.on_complex):
         known = {op.split(".")[1].lstrip("_"): None for op in (*(c.op for c in found.converters), *found.decomposed)}
         alike = dict.fromkeys(name for word in words for name in near(word, known))
         raise UserError(
@@ -101,19 +104,23 @@ def _plain(found: Coverage) -> dict[str, object]:
         "core_decomposed": list(found.decomposed),
         "core_sizes": list(found.sizes),
         "core_missing": [{"op": each.op, "reason": each.why, "meaning": each.meaning} for each in found.missing],
+        "core_as_pairs": list(found.as_pairs),
+        "complex": [{"op": f"aten.{op}", "becomes": becomes} for op, becomes in found.on_complex.items()],
         "counts": _counts(found),
     }
 
 
 def _counts(found: Coverage) -> dict[str, int]:
-    with_converter = found.core - len(found.decomposed) - len(found.sizes) - len(found.missing)
+    with_converter = found.core - sum(map(len, (found.decomposed, found.sizes, found.as_pairs, found.missing)))
     return {
         "converters": len(found.converters),
         "core": found.core,
         "core_with_converter": with_converter,
         "core_decomposed": len(found.decomposed),
         "core_sizes": len(found.sizes),
+        "core_as_pairs": len(found.as_pairs),
         "core_missing": len(found.missing),
+        "complex": len(found.on_complex),
     }
 
 
@@ -127,6 +134,12 @@ def _print(found: Coverage, console: Console, *, every: bool) -> None:
         for each in found.converters:
             table.add_row(Text(each.op), *([Text(each.package)] if others else []), Text(each.family), Text(each.notes))
         console.print(table)
+        console.print()
+    if found.on_complex:
+        pairs = Table("op on complex numbers", "as pairs of real tensors", box=None, pad_edge=False)
+        for becomes, alike in grouped((becomes, f"aten.{op}") for op, becomes in found.on_complex.items()).items():
+            pairs.add_row(Text(", ".join(alike)), Text(becomes))
+        console.print(pairs)
         console.print()
     if found.missing:
         missing = Table("core op that stays with PyTorch", "reason", "", box=None, pad_edge=False)
@@ -149,7 +162,9 @@ def _print(found: Coverage, console: Console, *, every: bool) -> None:
         f"{counts['converters']} ops have a converter{brought}.",
         f"Of {counts['core']} core ATen ops {counts['core_with_converter']} have a converter, "
         f"{counts['core_decomposed']} are taken apart, {counts['core_sizes']} are sizes and computed where they "
-        f"are needed, {counts['core_missing']} stay with PyTorch.",
+        f"are needed, {counts['core_as_pairs']} on complex numbers are written with real ones, "
+        f"{counts['core_missing']} stay with PyTorch.",
+        f"{counts['complex']} ops are also taken on complex numbers, as pairs of real tensors.",
         f"{found.target.name} holds {', '.join(sorted(found.target.dtypes))}.",
     ]
     if "int64" not in found.target.dtypes:

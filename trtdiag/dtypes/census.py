@@ -90,7 +90,9 @@ def _is_edge(node: Node) -> bool:
 def _begins(tensor: OddTensor, nodes: Mapping[str, Node], kept: Container[str]) -> bool:
     """Whether no input of a complex op is among those that are kept."""
     node = nodes.get(tensor.node)
-    return "complex" in tensor.dtype and node is not None and all(each.name not in kept for each in node.all_input_nodes)
+    return (
+        "complex" in tensor.dtype and node is not None and all(each.name not in kept for each in node.all_input_nodes)
+    )
 
 
 def _is_double(dtype: torch.dtype) -> bool:

@@ -16,6 +16,7 @@ from trtdiag.frontend.node_origins import origin_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.fake_values import fake_mode_of
 from trtdiag.graph.operators import short_name, target_name
+from trtdiag.graph.user_entries import Entries
 from trtdiag.lower.graph_copy import GraphCopy, brought_tensors, copied
 from trtdiag.lower.lowered_facts import FourierProducts, LoweringLimit
 from trtdiag.lower.template import Template, filled, gathered
@@ -38,6 +39,7 @@ class Draft(GraphCopy):
         mode: The fake mode of the values.
         limits: What could not be lowered so far.
         truncate_double: Whether engines may compute float64 in float32.
+        in_torch: Ops and modules that the user keeps in PyTorch.
         transforms: Fourier transforms that were written as products.
         traced: Distinct calls that were traced.
         decomposed: Nodes that were replaced by their decomposition.
@@ -47,6 +49,7 @@ class Draft(GraphCopy):
     keep: Keep
     mode: FakeTensorMode
     truncate_double: bool = False
+    in_torch: Entries = field(default_factory=lambda: Entries(()))
     limits: list[LoweringLimit] = field(default_factory=list)
     transforms: list[FourierProducts] = field(default_factory=list)
     traced: int = 0
@@ -63,9 +66,7 @@ class Draft(GraphCopy):
             self.limits.append(LoweringLimit(node.name, target_name(node.target), why, origin_of(node)))
 
 
-def new_draft(
-    program: Program, exported: ExportedProgram, graph_module: GraphModule, keep: Keep, *, truncate_double: bool = False
-) -> Draft:
+def new_draft(program: Program, exported: ExportedProgram, graph_module: GraphModule, keep: Keep) -> Draft:
     """A copy of ``graph_module`` to work on; nodes are copied with their metadata, tensors and values are shared."""
     fresh = copied(graph_module)
     signature = exported.graph_signature
@@ -77,7 +78,6 @@ def new_draft(
         program=program,
         keep=keep,
         mode=fake_mode_of(fresh.graph),
-        truncate_double=truncate_double,
     )
 
 

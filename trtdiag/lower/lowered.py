@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch._ops import OpOverload
 
 from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.program import Program
+from trtdiag.graph.user_entries import Entries
 from trtdiag.lower.draft import new_draft
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.graph_copy import graph_of
@@ -23,6 +24,7 @@ def lower(
     keep: Callable[[OpOverload], bool] = keeps_by_default,
     *,
     truncate_double: bool = False,
+    in_torch: Sequence[str] = (),
 ) -> Lowered:
     """The lowered form of a program; program, graph and ShapeEnv stay as they are.
 
@@ -30,7 +32,8 @@ def lower(
         program: The program.
         checked: Its graph with complete metadata.
         keep: Which ops stay whole.
-        truncate_double: Whether engines may compute float64 in float32; complex128 stays whole otherwise.
+        truncate_double: Whether engines may compute float64 in float32; complex128 stays as it is otherwise.
+        in_torch: Ops and modules that stay in PyTorch: those on complex numbers stay as they are.
 
     Raises:
         InternalError: There is no graph, or a pass left the graph out of order.
@@ -38,7 +41,8 @@ def lower(
     Cost: one small trace for each distinct call that is decomposed, then linear in the nodes.
     """
     exported = graph_of(program, "lowering", "lower-without-graph")
-    draft = new_draft(program, exported, checked.graph_module, keep, truncate_double=truncate_double)
+    draft = new_draft(program, exported, checked.graph_module, keep)
+    draft.truncate_double, draft.in_torch = truncate_double, Entries(in_torch)
     unvalued = unvalued_nodes(draft)
     check_draft(draft, "copying the program", unvalued)
     counts: list[PassCount] = []

@@ -65,7 +65,8 @@ def plan_engines(
         InternalError: A pass of lowering left the graph out of order.
     """
     with stage("lower"), recording({} if program.exported is None else program.exported.state_dict):
-        lowered = lower(program, checked, has_converter, truncate_double=options.truncate_double)
+        kept = options.partition.keep_in_torch
+        lowered = lower(program, checked, has_converter, truncate_double=options.truncate_double, in_torch=kept)
     with stage("precision"), recording():
         lowered = with_precision(lowered, options.precision, options.keep_fp32)
     # An engine's profile ends at sizes that the program takes.

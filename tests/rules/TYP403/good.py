@@ -1,4 +1,4 @@
-"""The same with real numbers."""
+"""The same over a fixed number of points, and complex numbers that are pairs of real ones inside engines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
 
-class Rotary(nn.Module):
-    def forward(self, q: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
-        even, odd = q.unflatten(-1, (-1, 2)).unbind(-1)
-        cos, sin = angle.cos(), angle.sin()
-        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
+class Power(nn.Module):
+    def forward(self, x: torch.Tensor, angle: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        spectrum = torch.fft.rfft(x.tanh())
+        turn = torch.polar(torch.ones_like(angle), angle)
+        return (spectrum * 2).abs().square(), torch.view_as_real(spectrum[..., :4] * turn)
 
 
 def program() -> ExportedProgram:
-    seq = Dim("seq", min=2, max=256)
-    return export(Rotary(), (torch.randn(5, 8), torch.randn(5, 4)), dynamic_shapes={"q": {0: seq}, "angle": {0: seq}})
+    batch = Dim("batch", min=1, max=16)
+    example = (torch.randn(5, 16), torch.randn(5, 4))
+    return export(Power(), example, dynamic_shapes={"x": {0: batch}, "angle": {0: batch}})

@@ -84,9 +84,9 @@ def rule_of(op: OpOverload) -> Rule | None:
     return _RULES.get(schema_name(op))
 
 
-def names_on_pairs() -> tuple[str, ...]:
-    """The ops that are written with pairs, by ``schema_name``."""
-    return tuple(sorted(_RULES))
+def registered() -> dict[str, Rule]:
+    """What is entered so far, sorted by ``schema_name``."""
+    return dict(sorted(_RULES.items()))
 
 
 def called(op: OpOverload, given: dict[str, Any]) -> Any:

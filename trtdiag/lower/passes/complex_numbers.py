@@ -15,9 +15,9 @@ from torch.fx import Node
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import OF_SIZES, named_arguments, operator_of, schema_name, target_name
-from trtdiag.lower.complex import arithmetic, functions, products, transforms, views
-from trtdiag.lower.complex.pair import Call, Pair, rule_of
+from trtdiag.lower.complex.pair import Call, Pair
 from trtdiag.lower.complex.rewriting import ComplexValues, is_complex
+from trtdiag.lower.complex.rules import rule_of
 from trtdiag.lower.complex.transforms import FOURIER, Transform, transform_of
 from trtdiag.lower.draft import Draft, insert_steps
 from trtdiag.lower.local_trace import Tracer, alike
@@ -28,8 +28,6 @@ from trtdiag.lower.tracing_conditions import asking
 from trtdiag.symbolic import ExpressionError, from_sympy, mul, number
 from trtdiag.symbolic.expr import Expr
 
-RULES = (views, arithmetic, functions, products, transforms)
-"""The files that say what ops become on pairs; importing them enters their rules."""
 _CASTS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as"})
 _SPECTRUM = "a sum of a Fourier transform, whose small frequencies are lost among the large ones in fewer digits"
 
@@ -122,6 +120,9 @@ class _Rewriting:
         """Whether a node may be replaced, whatever it computes."""
         if not self._locked.isdisjoint((node, *node.all_input_nodes)):
             raise UntraceableError("it shares memory with what another op changes in place")
+        entry = self.draft.in_torch.naming(target_name(op), origin_of(node).module_path)
+        if entry is not None:
+            raise UntraceableError(f"keep_in_torch names {entry}")
         values = [_first(each.meta.get("val")) for each in (node, *node.all_input_nodes)]
         double = any(isinstance(value, Tensor) and value.dtype == torch.complex128 for value in values)
         if double and not self.draft.truncate_double and schema_name(op) not in _CASTS:

@@ -18,17 +18,17 @@ def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Targ
     """TensorRT has no counterpart for this dtype: these ops stay in PyTorch.
 
     Why:
-        A tensor can only enter an engine in a dtype that TensorRT has.  Complex numbers have none in any
-        version; unsigned and short integers have none or only at the engine's edge; bfloat16 has none
-        before version 10.  The ops with such a tensor run in PyTorch between two engines, with copies at
-        both ends.  The program stays right, so it is a warning.
+        A tensor can only enter an engine in a dtype that TensorRT has.  Unsigned and short integers have
+        none or only at the engine's edge; bfloat16 has none before version 10.  Complex numbers have none
+        in any version: most ops on them are computed with their real and imaginary parts, and those that
+        are named here are not.  The ops with such a tensor run in PyTorch between two engines, with copies
+        at both ends.  The program stays right, so it is a warning.
 
         One finding per op that brings the dtype in; the ops behind it are counted there.
 
     Example:
-        freqs = torch.polar(torch.ones_like(angle), angle)          # complex64 rotary embedding
-        q = torch.view_as_real(q * freqs)
-        q = q * cos + rotate_half(q) * sin                          # the same with real numbers
+        power = torch.fft.rfft(x).abs()             # over the whole of x, whose length the input decides
+        power = torch.fft.rfft(x, n=512).abs()      # of a fixed length, by products with constant matrices
 
     Fix safety:
         Manual: write the line with a dtype that the target has.  Results then differ in rounding.
@@ -57,7 +57,7 @@ def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Targ
 
 def _advice(dtype: str) -> str:
     if "complex" in dtype:
-        return "compute with real and imaginary parts as two real tensors (torch.view_as_real)"
+        return "see the finding of the op for what it takes, or compute with real tensors (torch.view_as_real)"
     if "bfloat16" in dtype:
         return "use float16 or float32 for this target, or compile for TensorRT 10 or later"
     return "cast to a dtype that the target has where the tensor is made"

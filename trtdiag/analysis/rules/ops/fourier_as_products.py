@@ -1,0 +1,67 @@
+"""OPS506."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.analysis.finding import Evidence, Hit, Severity
+from trtdiag.analysis.places import at_origin
+from trtdiag.analysis.rule import rule
+from trtdiag.lower.lowered_facts import FourierProducts, whole_of
+from trtdiag.partition.facts import EnginePlan
+from trtdiag.symbolic import BoundsCache, evaluate, free_symbols
+
+
+@rule("OPS506", "fourier-as-products", Severity.INFO)
+def fourier_as_products(facts: PartitionFacts) -> Iterator[Hit]:
+    """A Fourier transform is written as products with constant matrices, so that it can be in an engine.
+
+    Why:
+        TensorRT has no FFT and no complex numbers.  A transform of n points is a product with an n x n
+        matrix, or, of more than 512 points, two products with smaller ones.  That is more arithmetic than
+        an FFT, in the operations that GPUs are made for, and it keeps the engine in one piece.  Transforms
+        whose length the input decides, or whose products would have sums of more than 512 terms, stay in
+        PyTorch: OPS502 says so.
+
+    Example:
+        torch.stft(audio, n_fft=400, hop_length=160, window=window, return_complex=True)  # 400 points: products
+        torch.stft(audio, n_fft=1021, ...)                           # prime and long: stays in PyTorch
+
+    Fix safety:
+        Manual: nothing has to change.  keep_in_torch=["aten._fft_r2c"] leaves the transforms to PyTorch.
+
+    Source:
+        The complex-numbers pass of lowering; an FFT is counted as 5 n log2 n, half as much of real numbers.
+    """
+    for each in facts.plan.lowered.transforms:
+        points = " x ".join(map(str, each.points))
+        times = round(each.operations / each.of_fft)
+        more = f", {times} times the arithmetic of an FFT" if times > 1 else ""
+        yield Hit(
+            f"a Fourier transform of {points} points is written as products with constant matrices{more}",
+            _evidence(each, facts.plan),
+            at_origin(whole_of(each.node, facts.plan.lowered.origins), each.origin, each.target),
+            cause=f"{each.target} {points}",
+            identity=f"{each.target} {points}",
+        )
+
+
+def _evidence(each: FourierProducts, plan: EnginePlan) -> tuple[Evidence, ...]:
+    once = f"{_count(each.operations)} for one transform; an FFT takes about {_count(each.of_fft)}"
+    told = Evidence(once, each.target)
+    usual = {name: profile.opt for name, profile in plan.sizes.profiles().items()}
+    if each.times is None or not free_symbols(each.times) <= usual.keys():
+        return (told,)
+    most = BoundsCache(plan.sizes.box).of(each.times).range.max
+    end = "no maximum" if most is None else f"{_count(most * each.operations)} at the maximum"
+    now = _count(int(evaluate(each.times, usual)) * each.operations)
+    return told, Evidence(f"{now} at usual sizes, {end}", f"{each.times} transforms")
+
+
+def _count(operations: int) -> str:
+    """``8 FLOP``, ``320 kFLOP``, ``1.2 GFLOP``."""
+    for unit, size in (("T", 10**12), ("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if operations >= size:
+            return f"{operations / size:.3g} {unit}FLOP"
+    return f"{operations} FLOP"
