@@ -11,11 +11,11 @@ class LogMel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("window", torch.hann_window(400))
-        self.register_buffer("mel", torch.rand(80, 201))
+        self.register_buffer("mel", torch.rand(201, 80))
 
     def forward(self, audio: torch.Tensor) -> torch.Tensor:
         spectrum = torch.stft(audio, 400, 160, window=self.window, return_complex=True)
-        return (self.mel @ spectrum[..., :-1].abs().square()).clamp(min=1e-10).log10()
+        return (spectrum.abs().square().mT @ self.mel).clamp(min=1e-10).log10()
 
 
 def program() -> ExportedProgram:

@@ -10,10 +10,10 @@ from torch.export import Dim, ExportedProgram, export
 class LogMel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("mel", torch.rand(80, 201))
+        self.register_buffer("mel", torch.rand(201, 80))
 
     def forward(self, power: torch.Tensor) -> torch.Tensor:
-        return (self.mel @ power).clamp(min=1e-10).log10()
+        return (power.mT @ self.mel).clamp(min=1e-10).log10()
 
 
 def program() -> ExportedProgram:
