@@ -19,5 +19,5 @@ class LogMel(nn.Module):
 
 
 def program() -> ExportedProgram:
-    length = Dim("length", min=400, max=480_000)
-    return export(LogMel(), (torch.randn(4000),), dynamic_shapes={"audio": {0: length}})
+    batch, length = Dim("batch", min=1, max=8), Dim("length", min=400, max=480_000)
+    return export(LogMel(), (torch.randn(3, 4000),), dynamic_shapes={"audio": {0: batch, 1: length}})

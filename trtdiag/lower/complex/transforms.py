@@ -132,7 +132,10 @@ def _along(name: str, given: Mapping[str, Any], dims: list[int], sizes: list[int
 
 @on_pairs("_fft_r2c", "_fft_c2r", "_fft_c2c")
 def fourier(call: Call, **given: Any) -> Any:
-    """The transform, dim by dim; ``call.tables`` are those of each dim in turn."""
+    """Products with constant matrices, dim by dim, where the lengths are fixed and such products short enough.
+
+    ``call.tables`` are the matrices of each dim in turn.
+    """
     x = given["self"]
     part = x.real if isinstance(x, Pair) else x
     tables = iter(call.tables)

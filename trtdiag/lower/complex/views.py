@@ -46,7 +46,10 @@ _MOVES = (
 
 @on_pairs(*_MOVES.split())
 def move(call: Call, **given: Any) -> Any:
-    """Apply the op to the real parts, and to the imaginary ones; a real value among complex ones has zeros there."""
+    """The same op on the real parts, and on the imaginary ones.
+
+    A real value among complex ones has zeros there.
+    """
     names = _VALUES.get(short_name(call.op), ("self",))
 
     def part(which: str) -> Any:

@@ -8,13 +8,14 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.finding import Evidence, Hit, Severity
 from trtdiag.analysis.places import at_origin
 from trtdiag.analysis.rule import rule
+from trtdiag.frontend.program import Program
 from trtdiag.lower.lowered_facts import FourierProducts, whole_of
 from trtdiag.partition.facts import EnginePlan
-from trtdiag.symbolic import BoundsCache, evaluate, free_symbols
+from trtdiag.symbolic import BoundsCache, evaluate, free_symbols, to_text
 
 
 @rule("OPS506", "fourier-as-products", Severity.INFO)
-def fourier_as_products(facts: PartitionFacts) -> Iterator[Hit]:
+def fourier_as_products(program: Program, facts: PartitionFacts) -> Iterator[Hit]:
     """A Fourier transform is written as products with constant matrices, so that it can be in an engine.
 
     Why:
@@ -41,7 +42,7 @@ def fourier_as_products(facts: PartitionFacts) -> Iterator[Hit]:
         yield Hit(
             f"a Fourier transform of {points} points is written as products with constant matrices{more}",
             _evidence(each, facts.plan),
-            at_origin(whole_of(each.node, facts.plan.lowered.origins), each.origin, each.target),
+            at_origin(whole_of(each.node, program.origins), each.origin, each.target),
             cause=f"{each.target} {points}",
             identity=f"{each.target} {points}",
         )
@@ -56,7 +57,7 @@ def _evidence(each: FourierProducts, plan: EnginePlan) -> tuple[Evidence, ...]:
     most = BoundsCache(plan.sizes.box).of(each.times).range.max
     end = "no maximum" if most is None else f"{_count(most * each.operations)} at the maximum"
     now = _count(int(evaluate(each.times, usual)) * each.operations)
-    return told, Evidence(f"{now} at usual sizes, {end}", f"{each.times} transforms")
+    return told, Evidence(f"{now} at usual sizes, {end}", f"{to_text(each.times)} transforms")
 
 
 def _count(operations: int) -> str:
