@@ -69,7 +69,7 @@ def inputs_at(program: Program, example: list[Any], point: Mapping[str, int]) ->
         sizes = [int(evaluate(dim.expr, point)) for dim in tensor.dims]
         if leaf.dtype == torch.bool:
             made.append(torch.ones(sizes, dtype=torch.bool))
-        elif leaf.dtype.is_floating_point:
+        elif leaf.dtype.is_floating_point or leaf.is_complex():
             made.append(torch.randn(sizes, dtype=leaf.dtype) * leaf.std().nan_to_num(1.0))
         else:
             made.append(torch.randint(int(leaf.min()), int(leaf.max()) + 1, sizes, dtype=leaf.dtype))

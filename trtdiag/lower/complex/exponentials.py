@@ -24,7 +24,26 @@ in one piece.  It is also where two products begin to be faster than one.
 
 
 class TooLongError(Exception):
-    """A transform that is left to an FFT; the text says why."""
+    """A transform that is left to an FFT.
+
+    Args:
+        points: Its length.
+        factor: The largest factor of it up to its root.
+    """
+
+    def __init__(self, points: int, factor: int) -> None:
+        self.points, self.factor = points, factor
+        super().__init__(points, factor)
+
+    def told(self, *, real: bool) -> str:
+        """Why it is left: what products would cost; ``real``: of real numbers, or to real ones."""
+        terms = min(self.points, self.factor + self.points // self.factor)
+        times = (2 if real else 8) * self.points * terms / of_fft(self.points, real=real)
+        known = "is prime" if self.factor == 1 else f"is {self.factor} times {self.points // self.factor} at best"
+        return (
+            f"its transform has {self.points} points, which {known}: products with constant matrices would take"
+            f" {float(f'{times:.2g}'):.0f} times the arithmetic of an FFT"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,11 +91,7 @@ def factors(points: int) -> tuple[int, ...]:
         return (points,)
     less = next(each for each in range(math.isqrt(points), 0, -1) if points % each == 0)
     if less + points // less > MOST_TERMS:
-        known = "is prime" if less == 1 else f"is {less} times {points // less} at best"
-        raise TooLongError(
-            f"its transform has {points} points, which {known}: as products with constant matrices that takes"
-            f" {_rounded(min(points, less + points // less) / math.log2(points))} times the arithmetic of an FFT"
-        )
+        raise TooLongError(points, less)
     return less, points // less
 
 
@@ -96,7 +111,3 @@ def arithmetic(points: int, *, real: bool) -> int:
 def of_fft(points: int, *, real: bool) -> int:
     """About as many of an FFT: 5 n log2 n, half as many of real points."""
     return round((2.5 if real else 5) * points * max(1.0, math.log2(max(points, 2))))
-
-
-def _rounded(ratio: float) -> int:
-    return int(float(f"{ratio:.2g}"))

@@ -108,7 +108,8 @@ def transform_of(name: str, given: Mapping[str, Any], val: Tensor) -> Transform:
     try:
         return Transform(tuple(_along(name, given, dims, sizes, val)))
     except TooLongError as why:
-        raise UntraceableError(str(why)) from None
+        real = name != "aten::_fft_c2c" and why.points == sizes[-1]
+        raise UntraceableError(why.told(real=real)) from None
 
 
 def _along(name: str, given: Mapping[str, Any], dims: list[int], sizes: list[int], val: Tensor) -> Iterator[Along]:

@@ -1,0 +1,98 @@
+"""Fourier transforms as products beside torch's FFT in float64, at lengths that are one product, two, or too long."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.harness.rows import each
+from trtdiag.lower.complex.exponentials import MOST_TERMS, TooLongError, arithmetic, factors, of_fft
+from trtdiag.lower.complex.pair import Call, Pair
+from trtdiag.lower.complex.transforms import fourier, transform_of
+
+# One point; the least even and odd ones; odd, even and prime ones of one product up to its end; two products with equal
+# and unequal factors, odd ones among them; the longest prime factor that goes.
+LENGTHS = (1, 2, 3, 4, 5, 31, 128, 400, 509, 511, 512, 513, 600, 1001, 1024, 3 * 499, 4096)
+
+
+def transformed(op: torch._ops.OpOverload, x: Tensor, dtype: torch.dtype, **given: object) -> Tensor:
+    """What the products give; tables and sums in ``dtype``."""
+    named = {"self": Pair(x.real, x.imag) if x.is_complex() else x, **given}
+    named["self"] = Pair(*(part.to(dtype) for part in (x.real, x.imag))) if x.is_complex() else x.to(dtype)
+    transform = transform_of(op._schema.name, named, x)
+    tables = [table.tables(dtype) for along in transform.dims for table in along.tables()]
+    made = fourier(Call(op, "c2r" not in op._schema.name, dtype, x.device, tables), **named)
+    return torch.complex(made.real, made.imag) if isinstance(made, Pair) else made
+
+
+def close(got: Tensor, wanted: Tensor, dtype: torch.dtype, points: int) -> None:
+    """Errors of n roundings add up like a random walk: 8 sqrt(n) units of the largest element's last place."""
+    allowed = 8 * math.sqrt(points) * torch.finfo(dtype).eps * wanted.abs().max()
+    assert got.shape == wanted.shape
+    assert (got - wanted).abs().max() <= allowed
+
+
+@each("points", LENGTHS)
+def test_transforms_of_all_lengths_are_those_of_an_fft(points: int) -> None:
+    torch.manual_seed(points)
+    aten = torch.ops.aten
+    x = torch.randn(3, points, dtype=torch.float64)
+    z = torch.randn(3, points, dtype=torch.complex128)
+    half = torch.fft.rfft(x)
+    half.imag[:, 0] = 5.0  # which an inverse of half a spectrum leaves out
+    for dtype in (torch.float64, torch.float32):
+        for norm in (0, 1, 2):
+            scale = {0: 1.0, 1: points**-0.5, 2: 1 / points}[norm]
+            given = {"dim": [1], "normalization": norm}
+            close(
+                transformed(aten._fft_c2c.default, z, dtype, forward=True, **given),
+                torch.fft.fft(z) * scale,
+                dtype,
+                points,
+            )
+            back = torch.fft.ifft(z, norm="forward") * scale
+            close(transformed(aten._fft_c2c.default, z, dtype, forward=False, **given), back, dtype, points)
+            close(
+                transformed(aten._fft_r2c.default, x, dtype, onesided=True, **given),
+                torch.fft.rfft(x) * scale,
+                dtype,
+                points,
+            )
+            close(
+                transformed(aten._fft_r2c.default, x, dtype, onesided=False, **given),
+                torch.fft.fft(x) * scale,
+                dtype,
+                points,
+            )
+            real = torch.fft.irfft(half, n=points, norm="forward") * scale
+            close(transformed(aten._fft_c2r.default, half, dtype, last_dim_size=points, **given), real, dtype, points)
+
+
+def test_any_dim_of_any_length_can_be_transformed() -> None:
+    z = torch.randn(2, 600, 3, 5, dtype=torch.complex128)
+    for dims in ([1], [0, 1], [3, 1, 2]):
+        got = transformed(torch.ops.aten._fft_c2c.default, z, torch.float64, dim=dims, normalization=0, forward=True)
+        close(got, torch.fft.fftn(z, dim=dims), torch.float64, z.numel())
+
+
+def test_lengths_end_where_sums_are_too_long() -> None:
+    assert factors(MOST_TERMS) == (MOST_TERMS,)
+    assert factors(MOST_TERMS + 1) == (19, 27)
+    assert factors(65536) == (256, 256)
+    assert factors(3 * 509) == (3, 509)
+    for points in (521, 1021, 4 * 509, 3 * 521, 131_072):
+        with pytest.raises(TooLongError) as refused:
+            factors(points)
+        assert f" {points} points" in refused.value.told(real=True)
+
+
+def test_arithmetic_is_counted_as_the_products_do_it() -> None:
+    assert arithmetic(400, real=True) == 2 * 2 * 400 * 201
+    assert arithmetic(400, real=False) == 4 * 2 * 400 * 400
+    # Two products of 32 and a factor between them: a tenth of one of 1024.
+    assert arithmetic(1024, real=False) == 1024 * (8 * 64 + 6)
+    assert arithmetic(1, real=True) == 4
+    assert of_fft(1024, real=False) == 51_200
