@@ -284,14 +284,33 @@ def test_dtypes_without_counterpart():
         def forward(self, x: Tensor) -> Tensor:
             return x + x
 
-    for dtype, target in ((torch.bfloat16, OLD), (torch.complex64, OLD), (torch.complex64, NEW)):
-        plan, lowered = planned(Plain(), (torch.ones(5, dtype=dtype),), None, target)
-        limit = plan.limits[node(lowered, "add")]
-        assert limit.code == "no-counterpart"
-        assert limit.why.endswith(f"and TensorRT {target.version} has no {str(dtype).removeprefix('torch.')}")
-        assert limit.fix
+    plan, lowered = planned(Plain(), (torch.ones(5, dtype=torch.bfloat16),), None, OLD)
+    limit = plan.limits[node(lowered, "add")]
+    assert limit.code == "no-counterpart"
+    assert limit.why.endswith(f"and TensorRT {OLD.version} has no bfloat16")
+    assert limit.fix
     assert planned(Plain(), (torch.ones(5, dtype=torch.bfloat16),), None, NEW)[0].limits == {}
     assert planned(Plain(), (torch.ones(5, dtype=torch.float16),), None, OLD)[0].limits == {}
+
+
+def test_complex_ops_say_why_lowering_left_them_and_views_that_they_are_none():
+    class Plain(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + x
+
+    class Products(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x * 2).cumprod(0)
+
+    example = (torch.ones(5, dtype=torch.complex64),)
+    for target in (OLD, NEW):
+        limits = planned(Plain(), example, None, target)[0].limits.values()
+        assert {limit.code for limit in limits} == {"complex-view"}
+        plan, lowered = planned(Products(), example, None, target)
+        limit = plan.limits[node(lowered, "cumprod")]
+        assert limit.code == "no-counterpart"
+        assert limit.why == "it takes or gives complex numbers, and is not among the ops written with real ones"
+        assert limit.fix
 
 
 def test_an_output_that_nobody_picks_limits_nothing():

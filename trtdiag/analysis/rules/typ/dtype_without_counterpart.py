@@ -57,7 +57,7 @@ def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Targ
 
 def _advice(dtype: str) -> str:
     if "complex" in dtype:
-        return "see the finding of the op for what it takes, or compute with real tensors (torch.view_as_real)"
+        return "compute with real and imaginary parts (torch.view_as_real), or do what the finding of the op says"
     if "bfloat16" in dtype:
         return "use float16 or float32 for this target, or compile for TensorRT 10 or later"
     return "cast to a dtype that the target has where the tensor is made"
