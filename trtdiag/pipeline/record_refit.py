@@ -111,7 +111,7 @@ class _Plan:
     def _note_integers(self, recipe: Recipe, dtype: DType) -> None:
         for name in parameters_of(recipe):
             own = self._state[name].dtype
-            if not (own.is_floating_point or (own in _FREE and dtype in (*QUANTIZED, DType.FLOAT32))):
+            if not (own.is_floating_point or own.is_complex or (own in _FREE and dtype in (*QUANTIZED, DType.FLOAT32))):
                 self._fixed.add(name)
 
     def _of_torch(self, state: State) -> tuple[dict[str, Recipe], set[str]]:

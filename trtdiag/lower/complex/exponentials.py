@@ -17,9 +17,9 @@ from trtdiag.lower.complex.pair import Pair
 MOST_TERMS = 512
 """The longest sum that a product may have for each point: n of one product, a + b of two.
 
-On one core of a CPU (``benchmarks/fourier_products.py``) one product takes 5 to 20 times as long as an FFT up to here,
-and two take 7 to 13 times as long up to 4,096 points; beyond, the products no longer pay for the engine that they keep
-in one piece.  It is also where two products begin to be faster than one.
+On one core of a CPU (``benchmarks/fourier_products.py``) one product takes 5 to 24 times as long as an FFT up to here,
+less where the length is prime, and two take 7 to 16 times as long.  Two begin to be faster than one at about 400
+points; on a GPU, whose arithmetic is faster beside its memory, that is later.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
@@ -35,12 +36,16 @@ def fourier_as_products(program: Program, facts: PartitionFacts) -> Iterator[Hit
     Source:
         The complex-numbers pass of lowering; an FFT is counted as 5 n log2 n, half as much of real numbers.
     """
+    calls = Counter((each.target, each.points) for each in facts.plan.lowered.transforms)
     for each in facts.plan.lowered.transforms:
+        count = calls[each.target, each.points]
+        told = f"{each.target} ({count} calls)" if count > 1 else each.target
         points = " x ".join(map(str, each.points))
         times = round(each.operations / each.of_fft)
         more = f", {times} times the arithmetic of an FFT" if times > 1 else ""
+        told += f" of {points} points {'are' if count > 1 else 'is'} written as products with constant matrices"
         yield Hit(
-            f"a Fourier transform of {points} points is written as products with constant matrices{more}",
+            told + more,
             _evidence(each, facts.plan),
             at_origin(whole_of(each.node, program.origins), each.origin, each.target),
             cause=f"{each.target} {points}",
