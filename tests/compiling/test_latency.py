@@ -33,6 +33,7 @@ from trtdiag.runtime.segment_program import segment_program
 from trtdiag.verification.facts import Verification
 
 OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
+COMPILE = package._compile
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor needs a C++ compiler")
 
 
@@ -59,13 +60,7 @@ def _net() -> tuple[nn.Module, tuple[torch.Tensor, ...], dict[str, Any], Any]:
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
 
-    def written(_segment: object, *, package_path: str, inductor_configs: object) -> str:
-        del inductor_configs
-        Path(package_path).write_bytes(b"no code")
-        return package_path
-
-    monkeypatch.setattr("torch._inductor.aoti_compile_and_package", written)
-    monkeypatch.setattr(package, "_require_loadable", lambda *_: None)
+    monkeypatch.setattr(package, "_compile", lambda _segment, code: code.write_bytes(b"no code"))
     monkeypatch.setattr(package.Place, "differences", lambda *_: ("the machine is another",))
     warnings.filterwarnings("ignore", "a segment that AOTInductor compiled runs op by op")
 
@@ -136,10 +131,8 @@ class TestChoosing:
         assert [each.backend for each in state.compiled.manifests] == ["reference"]
 
     def test_a_way_that_a_block_lacks_is_not_taken_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def refused(_segment: object, **_: object) -> str:
-            raise RuntimeError("no compiler here")
-
-        monkeypatch.setattr("torch._inductor.aoti_compile_and_package", refused)
+        monkeypatch.setattr(package, "_compile", COMPILE)
+        monkeypatch.setattr(package, "_PROCESS", "raise RuntimeError('no compiler here')")
         state = compile_in_stages(_net(), OPTIONS)
         assert [each.backend for each in state.compiled.manifests] == ["reference"]
         assert state.optimization is not None
@@ -215,22 +208,24 @@ def test_compiled_code_agrees_at_every_corner(tmp_path: Path) -> None:
     ("process", "said"),
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "crashes with SIGSEGV"),
-        ("raise OSError('no such symbol')", "fails: OSError: no such symbol"),
+        ("raise OSError('no such symbol')", "OSError: no such symbol"),
+        ("raise SystemExit(3)", "ends with code 3"),
     ],
 )
 def test_code_that_crashes_a_process_is_refused(
     process: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = package.Place("2.13.0", "cpu", "none")
-    monkeypatch.setattr(package, "_LOAD", process)
+    monkeypatch.setattr(package, "_PROCESS", process)
     with pytest.raises(EngineBuildError) as refused:
-        package._require_loadable(tmp_path / "code.pt2", place)
+        package._compile(tmp_path / "segment.pt2", tmp_path / "code.pt2")
     assert said in refused.value.because
-    assert place not in package._LOADED
-    monkeypatch.setattr(package, "_LOAD", "")
-    package._require_loadable(tmp_path / "code.pt2", place)
-    assert place in package._LOADED
-    package._LOADED.discard(place)
+
+
+def test_a_machine_without_a_compiler_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("torch._inductor.config.cpp.cxx", (None, "g++"))
+    with pytest.raises(EngineBuildError, match="C\\+\\+ compiler"):
+        package._compile(tmp_path / "segment.pt2", tmp_path / "code.pt2")
 
 
 @pytest.mark.parametrize(("found", "linked"), [("libstdc++.so", True), ("/usr/lib/gcc/12/libstdc++.so", False)])

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+
+from torch.export import ExportedProgram
 
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, Profile, Runner, get_backend
@@ -27,6 +31,10 @@ from trtdiag.wording import amount
 
 INDUCTOR = "inductor"
 """The backend of segments that AOTInductor compiled."""
+MOST_AT_ONCE = 8
+"""Own choice: processes that compile, each with PyTorch in its memory."""
+MOST_WEIGHTS_AT_ONCE = 2 * 2**30
+"""Own choice, bytes: where a program has more, its segments are compiled one after the other, each with its weights."""
 
 
 class Builder:
@@ -41,6 +49,7 @@ class Builder:
     def __init__(self, backend: Backend, progress: Progress, parts: Sequence[SizeProfile] = ()) -> None:
         self._backend, self.progress, self._parts = backend, progress, parts
         self._last: tuple[tuple[ConvertedSegment, Engine], ...] = ()
+        self._code: dict[tuple[str, ...], Future[bytes]] = {}
 
     def all(self, state: State) -> tuple[Engine, ...]:
         """The engine of each network.
@@ -70,28 +79,44 @@ class Builder:
         pairs = zip(state.converted, state.kinds, strict=True)
         return tuple(self._inductor(state, one) if kind == INDUCTOR else next(built) for one, kind in pairs)
 
+    def ahead(self, state: State, converted: Sequence[ConvertedSegment]) -> None:
+        """Compile segments with AOTInductor side by side, and keep their code; ends when all are done.
+
+        What cannot be compiled is refused when it is asked for.
+        """
+        with ThreadPoolExecutor(_at_once(state)) as pool:
+            for each in converted:
+                self._compile(state, each, pool)
+            wait([self._code[each.segment.ops] for each in converted])
+
+    def _compile(self, state: State, converted: ConvertedSegment, pool: ThreadPoolExecutor) -> None:
+        """Begin to compile a segment that is not known yet; its export is made here."""
+        from trtdiag.engine.inductor.package import compiled_bytes
+
+        device, key = self._backend.device, converted.segment.ops
+        if key in self._code:
+            return
+        try:
+            segment = _exported(state, converted, device)
+        except EngineBuildError as error:
+            self._code[key] = Future()
+            self._code[key].set_exception(error)
+        else:
+            self._code[key] = pool.submit(compiled_bytes, segment, device)
+
     def _inductor(self, state: State, converted: ConvertedSegment) -> Engine:
         """The segment, compiled by AOTInductor.
 
         Raises:
             EngineBuildError: It cannot be exported by itself, or AOTInductor refuses it.
         """
-        from trtdiag.engine.inductor.package import compiled_bytes
-
         plan, device = state.plan, self._backend.device
-        if written_inputs(converted.network):
-            raise EngineBuildError(
-                "a segment that writes into its inputs is not compiled by AOTInductor",
-                because="its engine updates a cache of the program in place",
-                fix="nothing needs to be done: it stays an engine",
-                reference="inductor-refused",
-            )
-        self.progress(f"compile {amount(len(converted.segment.ops), 'op')} with AOTInductor")
-        segment = segment_program(plan.source, converted, plan.sizes.opt, device)
+        if converted.segment.ops not in self._code:
+            self.progress(f"compile {amount(len(converted.segment.ops), 'op')} with AOTInductor")
+            self.ahead(state, [converted])
+        blob = self._code[converted.segment.ops].result()
         profile = self._profile(state, converted.network)
-        blob = compiled_bytes(segment, device)
-        engine = described(blob, get_backend(INDUCTOR), device, converted.network, profile, plan.options, plan.target)
-        return _assuming(engine, state.program)
+        return described(blob, get_backend(INDUCTOR), device, converted.network, profile, plan.options, plan.target)
 
     def alone(self, state: State, converted: ConvertedSegment, kind: str) -> tuple[Runner, Manifest]:
         """One segment, built by this backend and loaded, to be timed.
@@ -132,6 +157,29 @@ def _assuming(engine: Engine, program: Program) -> Engine:
         if bound.assumed and bound.symbol in manifest.ranges
     }
     return replace(engine, manifest=replace(manifest, assumed=said)) if said else engine
+
+
+def _exported(state: State, converted: ConvertedSegment, device: str) -> ExportedProgram:
+    """The segment as a program of its own.
+
+    Raises:
+        EngineBuildError: It cannot be one.
+    """
+    if written_inputs(converted.network):
+        raise EngineBuildError(
+            "a segment that writes into its inputs is not compiled by AOTInductor",
+            because="its engine updates a cache of the program in place",
+            fix="nothing needs to be done: it stays an engine",
+            reference="inductor-refused",
+        )
+    return segment_program(state.plan.source, converted, state.plan.sizes.opt, device)
+
+
+def _at_once(state: State) -> int:
+    """How many segments to compile at once: half of the cores have one."""
+    weights = sum(tensor.nbytes for tensor in state.plan.source.held.values())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if weights > MOST_WEIGHTS_AT_ONCE else max(1, min(cores // 2, MOST_AT_ONCE))
 
 
 def assembled(state: State, device: str | None, source: str | None) -> CompiledProgram:

@@ -57,7 +57,7 @@ class _Part:
     converted: ConvertedSegment
     like: str
     times: Mapping[str, float] = field(default_factory=dict)
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 def fastest(
@@ -139,32 +139,34 @@ class _Search:
         return symbol_sizes(program.ranges, program.hints)
 
     def measure(self, parts: Sequence[_Part]) -> None:
-        """Time each block in each way; those that are alike once."""
-        seen: dict[str, _Part] = {}
-        count = len({part.like for part in parts})
+        """Time each block in each way; those that are alike once, and nothing while something is built."""
+        first: dict[str, _Part] = {}
         for part in parts:
-            known = seen.get(part.like)
-            if known is None:
-                self._builder.progress(f"optimize: block {len(seen) + 1} of {count}, {amount(len(part.ops), 'op')}")
-                part.times, part.refused = self._timed(part.converted)
-                seen[part.like] = part
-            else:
-                part.times, part.refused = known.times, known.refused
+            first.setdefault(part.like, part)
+        self._builder.progress(f"optimize: compile {amount(len(first), 'block')} with AOTInductor")
+        self._builder.ahead(self._state, [*(part.converted for part in first.values()), *self._state.converted])
+        calls = {}
+        for number, (like, part) in enumerate(first.items(), 1):
+            self._builder.progress(f"optimize: block {number} of {len(first)}, {amount(len(part.ops), 'op')}")
+            calls[like] = self._calls(part)
+        for like, part in first.items():
+            with torch.no_grad():
+                found = take_turns(calls[like], ROUNDS, self._device)
+            part.times = {kind: _typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}
+            part.refused |= {kind: timed.failed for kind, timed in found.items() if timed.failed}
+        for part in parts:
+            part.times, part.refused = first[part.like].times, first[part.like].refused
 
-    def _timed(self, converted: ConvertedSegment) -> tuple[Mapping[str, float], Mapping[str, str]]:
+    def _calls(self, part: _Part) -> dict[str, Callable[[], object]]:
+        """What runs the block once in each way; says of the other ways why not."""
         calls: dict[str, Callable[[], object]] = {}
-        refused: dict[str, str] = {}
         for kind in self._kinds:
             try:
-                run, manifest = self._builder.alone(self._state, converted, kind)
+                run, manifest = self._builder.alone(self._state, part.converted, kind)
                 calls[kind] = partial(run, usual_inputs(manifest, self._device))
             except TrtdiagError as error:
-                refused[kind] = f"{error.message}: {error.because}"
-        with torch.no_grad():
-            found = take_turns(calls, ROUNDS, self._device)
-        times = {kind: _typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}
-        refused |= {kind: timed.failed for kind, timed in found.items() if timed.failed}
-        return times, refused
+                part.refused |= {kind: f"{error.message}: {error.because}"}
+        return calls
 
     def chosen(self, parts: Sequence[_Part], verified: Callable[[State], State]) -> State:
         """Time whole programs, and take the fastest that agrees."""

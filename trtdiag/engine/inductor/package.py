@@ -63,7 +63,9 @@ class Place:
 
 
 def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
-    """The bytes of a segment, compiled for this machine.
+    """The bytes of a segment, compiled for this machine by a process of its own, which loads the code, too.
+
+    Several threads may call it at once.
 
     Args:
         segment: Takes and gives tensors alone, on the device.
@@ -72,29 +74,61 @@ def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
     Raises:
         EngineBuildError: ``inductor-refused``: AOTInductor cannot compile it; says why.
     """
-    from torch._inductor import aoti_compile_and_package
-
     with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder:
-        code = Path(folder) / "code.pt2"
-        try:
-            with torch.no_grad():
-                aoti_compile_and_package(segment, package_path=str(code), inductor_configs=_configuration())
-        except Exception as error:  # a compiler may fail in any way
-            raise EngineBuildError(
-                "AOTInductor does not compile a segment",
-                because=f"{type(error).__name__}: {first_line(error)}",
-                fix=f"compile without --optimize latency; {NO_COMPILER}",
-                reference="inductor-refused",
-            ) from error
-        _require_loadable(code, Place.here(device))
-        own = io.BytesIO()
+        own, code = Path(folder) / _SEGMENT, Path(folder) / _CODE
         torch.export.save(segment, own)
+        _compile(own, code)
         made = io.BytesIO()
         with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr(_ABOUT, json.dumps(asdict(Place.here(device)), sort_keys=True))
             archive.write(code, _CODE)
-            archive.writestr(_SEGMENT, own.getbuffer())
+            archive.write(own, _SEGMENT)
         return made.getvalue()
+
+
+_PROCESS = """
+import json, sys
+import torch
+from torch._inductor import aoti_compile_and_package, aoti_load_package
+segment = torch.export.load(sys.argv[1])
+with torch.no_grad():
+    aoti_compile_and_package(segment, package_path=sys.argv[2], inductor_configs=json.loads(sys.argv[3]))
+aoti_load_package(sys.argv[2])
+"""
+
+
+def _compile(segment: Path, code: Path) -> None:
+    """Compile a segment, and load its code once: what crashes, crashes that process alone.
+
+    Args:
+        segment: The file of the exported program.
+        code: Where the code is to be.
+
+    Raises:
+        EngineBuildError: ``inductor-refused``.
+    """
+    try:
+        command = [sys.executable, "-c", _PROCESS, str(segment), str(code), json.dumps(_configuration())]
+    except Exception as error:  # PyTorch looks for a compiler in its own way
+        raise _refused(f"{type(error).__name__}: {first_line(error)}") from error
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode == 0:
+        return
+    if ended.returncode < 0:
+        why = f"the process that compiles and loads it crashes with {signal.Signals(-ended.returncode).name}"
+    else:
+        lines = [line for line in ended.stderr.splitlines() if line.strip() and not line.startswith(" ")]
+        why = lines[-1] if lines else f"its process ends with code {ended.returncode}"
+    raise _refused(why)
+
+
+def _refused(why: str) -> EngineBuildError:
+    return EngineBuildError(
+        "AOTInductor does not compile a segment",
+        because=why,
+        fix=f"compile without --optimize latency; {NO_COMPILER}",
+        reference="inductor-refused",
+    )
 
 
 def _configuration() -> dict[str, Any]:
@@ -119,41 +153,6 @@ def _links_shared(compiler: str) -> bool:
         return True
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     return found != "libstdc++.so"  # it gives the name back where it finds nothing
-
-
-_LOADED: set[Place] = set()
-"""For which code was loaded by a process of its own, without a crash."""
-_LOAD = "import sys, torch; from torch._inductor import aoti_load_package; aoti_load_package(sys.argv[1])"
-
-
-def _require_loadable(code: Path, place: Place) -> None:
-    """Load code in another process, the first of each place: a crash there would have been one here.
-
-    Args:
-        code: The file of the code.
-        place: What it was compiled for.
-
-    Raises:
-        EngineBuildError: ``inductor-refused``: that process did not end well.
-    """
-    if place in _LOADED:
-        return
-    ended = subprocess.run([sys.executable, "-c", _LOAD, str(code)], capture_output=True, text=True, check=False)
-    if ended.returncode == 0:
-        _LOADED.add(place)
-        return
-    said = ended.stderr.strip().splitlines()[-1:]
-    how = (
-        f"crashes with {signal.Signals(-ended.returncode).name}"
-        if ended.returncode < 0
-        else f"fails: {'; '.join(said)}"
-    )
-    raise EngineBuildError(
-        "the code that AOTInductor compiled cannot be loaded here",
-        because=f"a process that does nothing else {how}",
-        fix="compile without --optimize latency; CXX names another C++ compiler",
-        reference="inductor-refused",
-    )
 
 
 @dataclass(frozen=True)
