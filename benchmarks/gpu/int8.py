@@ -77,6 +77,8 @@ def once(program: Program, args: tuple[Any, ...]) -> float:
 def measured(name: str, asked: argparse.Namespace, file: Path | None) -> dict[str, Any]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     how: dict[str, Any] = {"backend": asked.backend, "precision": "fp16", "verify": False}
+    if asked.engine_cache is not None:
+        how["engine_cache"] = asked.engine_cache
     if asked.backend == "reference":
         how["target"] = "8.6"
     else:
@@ -145,6 +147,7 @@ def main() -> None:
     parser.add_argument("--layers", action="store_true", help="times of the layers of the int8 engines")
     parser.add_argument("--backend", default="tensorrt")
     parser.add_argument("--cuda-graphs", type=int, default=0)
+    parser.add_argument("--engine-cache", metavar="DIR", help="engines of an earlier run are not built again")
     asked = parser.parse_args()
     files = dict(entry.split("=", 1) for entry in asked.program)
     rows: list[dict[str, Any]] = []
