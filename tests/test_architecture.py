@@ -34,6 +34,7 @@ ORDER = (
     "targets",
     "frontend",
     "lower",
+    "calibration",
     "shapes",
     "dims",
     "fixdims",

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import Graph
 
 
@@ -20,6 +20,11 @@ def fake_mode_among(vals: Iterable[Any]) -> FakeTensorMode:
     """The fake mode that the tensors among values belong to; a new one where they have none."""
     mode = detect_fake_mode([val for val in vals if isinstance(val, torch.Tensor)])
     return mode if mode is not None else FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has elements to read: it is neither fake nor on the meta device."""
+    return not isinstance(tensor, FakeTensor) and not tensor.is_meta
 
 
 class FakeValues:

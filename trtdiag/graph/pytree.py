@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch.utils import _pytree as pytree
 
 TreeSpec = pytree.TreeSpec
@@ -22,6 +24,11 @@ def flattened(tree: Any) -> tuple[list[Any], TreeSpec]:
 def rebuilt(leaves: list[Any], spec: TreeSpec) -> Any:
     """The tree of ``flattened`` with other leaves."""
     return pytree.tree_unflatten(leaves, spec)
+
+
+def tensors_changed(change: Callable[[torch.Tensor], torch.Tensor], tree: Any) -> Any:
+    """The tree with its tensors changed and all else as it is."""
+    return pytree.tree_map_only(torch.Tensor, change, tree)
 
 
 def named_leaves(tree: Any) -> tuple[list[tuple[str, Any]], TreeSpec]:
