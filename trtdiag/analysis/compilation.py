@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trtdiag.analysis.optimization import Optimization
+from trtdiag.calibration.facts import QuantizationFacts
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.manifest import Manifest
 from trtdiag.runtime.engine_layers import ToldLayers
@@ -45,12 +46,14 @@ class CompilationFacts:
         verification: The comparison with the original; ``None`` where it was not asked for.
         notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
         optimization: What was measured to choose how each segment runs, where that was asked for.
+        quantization: What quantizing the program costs, where it was calibrated here.
     """
 
     engines: tuple[EngineFacts, ...]
     verification: Verification | None
     notes: tuple[str, ...] = ()
     optimization: Optimization | None = None
+    quantization: QuantizationFacts | None = None
 
 
 def engine_facts(

@@ -1,4 +1,4 @@
-"""Entries of ``keep_in_torch`` and ``keep_fp32`` that name nothing, with the names that were meant."""
+"""Entries of ``keep_in_torch``, ``keep_fp32`` and ``keep_float`` that name nothing, with the names that were meant."""
 
 from __future__ import annotations
 

@@ -33,7 +33,8 @@ def _compiled(view: Part | None) -> Part | None:
     if view is None:
         return None
     engines = [{**each, "built": _with(each["built"], "times")} for each in view["engines"]]
-    return {**view, "sizes": None, "verification": _with(view["verification"], "errors"), "engines": engines}
+    verification = _with(view["verification"], "errors")
+    return {**view, "sizes": None, "verification": verification, "engines": engines, "quantization": None}
 
 
 def _speed(view: Part | None) -> Part | None:

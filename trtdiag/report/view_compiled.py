@@ -21,6 +21,7 @@ from trtdiag.report.compile_words import (
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
 from trtdiag.report.page import Part, fold_label, folding_table, table
+from trtdiag.report.quantization_words import quantization_view
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.shapes.profile import DimProfile
@@ -53,6 +54,7 @@ def compiled_view(analysis: Analysis, facts: CompilationFacts) -> Part:
             for index, engine in enumerate(facts.engines[:_MOST_ENGINES])
         ],
         "more_engines": f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
+        "quantization": None if facts.quantization is None else quantization_view(facts.quantization),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from trtdiag.grouping import grouped
 from trtdiag.lower.precision.facts import PrecisionFacts
+from trtdiag.options import Precision
 from trtdiag.report.page import Long, Part, cells, folding_table
 from trtdiag.wording import amount, listed, one_line
 
@@ -23,7 +24,8 @@ def precision_view(facts: PrecisionFacts) -> Part:
         )
         for (target, reason), found in sorted(alike.items(), key=lambda item: -len(item[1]))
     ]
-    name = facts.precision.value
+    # Under int8 quantizers stand between ops of float16, which engines fuse with them.
+    name = Precision.FP16.value if facts.precision is Precision.INT8 else facts.precision.value
     computes = "computes" if facts.lowered_ops == 1 else "compute"
     stays = f"{len(facts.stays):,} {'stays' if len(facts.stays) == 1 else 'stay'} in float32"
     summary = f"{amount(facts.lowered_ops, 'op')} {computes} in {name}, {stays}; {amount(facts.casts, 'cast')} for it."

@@ -33,6 +33,8 @@ QUANTIZED = Tolerance(
 
 def tolerance_for(precision: Precision, graph: Graph) -> Tolerance:
     """The tolerance for what a program computes in: the precision asked for, else its own lowest one."""
+    if precision is Precision.INT8:
+        return QUANTIZED
     values = (node.meta.get("val") for node in graph.nodes)
     dtypes = {value.dtype for value in values if isinstance(value, torch.Tensor)}
     if precision is Precision.BF16 or torch.bfloat16 in dtypes:

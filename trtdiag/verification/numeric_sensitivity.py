@@ -33,7 +33,7 @@ more, the other 4, all up and all down by 2e-6.  Where a run shows it in 6 of 10
 """
 RUNS = RANDOM_RUNS + 2
 
-_UNITS: Mapping[Precision, float] = {Precision.FP16: 2.0**-11, Precision.BF16: 2.0**-8}
+_UNITS: Mapping[Precision, float] = {Precision.FP16: 2.0**-11, Precision.BF16: 2.0**-8, Precision.INT8: 2.0**-11}
 """By how much rounding to it changes a value, relative to it: half a step of 11 and of 8 significant bits."""
 _BITS: Mapping[torch.dtype, torch.dtype] = {
     torch.float64: torch.int64,
