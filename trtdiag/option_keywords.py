@@ -31,7 +31,7 @@ class PlanKeywords(TypedDict, total=False):
     target: str | None
     truncate_double: bool
     partition: PartitionOptions
-    precision: Precision | Literal["keep", "fp16", "bf16"]
+    precision: Precision | Literal["keep", "fp16", "bf16", "int8"]
     keep_fp32: Words
     assume: Bounds
     max_sizes: Sizes
@@ -76,6 +76,7 @@ class CompileKeywords(PlanKeywords, EngineKeywords, total=False):
     """The fields of ``CompileOptions``, with the values that they take."""
 
     backend: str | None
+    keep_float: Words
     opt: Sizes
     profiles: Profiles
     force: bool

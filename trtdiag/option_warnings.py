@@ -51,6 +51,9 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
     if options.precision is Precision.KEEP:
         for entry in options.keep_fp32:
             yield OptionWarning("keep_fp32", entry, "precision is keep, so that nothing leaves float32")
+    if isinstance(options, CompileOptions) and options.precision is not Precision.INT8:
+        for entry in options.keep_float:
+            yield OptionWarning("keep_float", entry, f"precision is {options.precision.value}: nothing is quantized")
     usual = type(options.partition)()
     if options.partition.require_full and options.partition.min_segment_ops != usual.min_segment_ops:
         value = options.partition.min_segment_ops

@@ -71,11 +71,15 @@ class PartitionOptions:
 
 
 class Precision(Enum):
-    """What floats are computed in."""
+    """What floats are computed in.
+
+    INT8: what has quantizers computes in INT8, and float32 as under FP16.
+    """
 
     KEEP = "keep"
     FP16 = "fp16"
     BF16 = "bf16"
+    INT8 = "int8"
 
     @classmethod
     def named(cls, name: str | Precision) -> Precision:
@@ -143,8 +147,8 @@ class CompileOptions:
         backend: ``reference`` (runs the typed network with PyTorch on the CPU) or ``tensorrt``; ``None``: TensorRT
             where it is installed, else the reference.
         precision: What the program's float32 is computed in.
-        keep_fp32: Ops and module paths that stay in float32 under ``fp16`` and ``bf16``, beside those that always do;
-            the same words as in ``PartitionOptions.keep_in_torch``.
+        keep_fp32: Ops and module paths that stay in float32 under ``fp16``, ``bf16`` and ``int8``, beside those that
+            always do; the same words as in ``PartitionOptions.keep_in_torch``.
         truncate_double: Compute float64 in float32; otherwise ops on float64 stay in PyTorch.
         partition: What goes into engines.
         assume: The greatest of sizes that the data decides, or least and greatest, by name: ops of such sizes then go
@@ -191,6 +195,8 @@ class CompileOptions:
             to tune for, and take what is fastest as a whole program; ``none``: engines alone.
         profile_layers: Run each engine some times at the sizes to tune for, so that the report has the time of each of
             its layers.
+        keep_float: Ops and module paths that calibrating for ``int8`` leaves without quantizers, in the words of
+            ``keep_fp32``.
     """
 
     target: str | None = None
@@ -227,6 +233,7 @@ class CompileOptions:
     engine_weights: str = "inside"
     profile_layers: bool = False
     optimize: str = "none"
+    keep_float: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check every field; see ``AnalyzeOptions``.

@@ -109,7 +109,10 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     model = {"source": program, "options": None, "inputs": None, "progress": None}
     return {
         "analyze": (trtdiag.analyze, {**model, "meta": False}),
-        "compile": (trtdiag.compile, {**model, "options": trtdiag.CompileOptions(backend="reference", verify=False)}),
+        "compile": (
+            trtdiag.compile,
+            {**model, "options": trtdiag.CompileOptions(backend="reference", verify=False), "calibrate": None},
+        ),
         "capture": (trtdiag.capture, {"source": program, "progress": None}),
         "verify": (trtdiag.verify, {"compiled": compiled, "against": program, "limits": None, "progress": None}),
         "load": (trtdiag.load, {"path": folder / "missing.ep", "to_run": True, "weights": None}),

@@ -102,7 +102,7 @@ OF_ALL = {
     "optimize": "latency",
     "gpu": "sm89",
 }
-TIED = {"keep_fp32", "engine_cache_mib", "partition"}
+TIED = {"keep_fp32", "keep_float", "engine_cache_mib", "partition"}
 """What has an effect with another option only; the tests below say which."""
 
 
@@ -141,6 +141,8 @@ def test_options_that_others_leave_without_effect() -> None:
         (CompileOptions(keep_fp32="a"), ["keep_fp32"]),
         (CompileOptions(keep_fp32="a", precision=Precision.BF16), []),
         (AnalyzeOptions(keep_fp32=("a", "b")), ["keep_fp32", "keep_fp32"]),
+        (CompileOptions(keep_float=("a", "b"), precision=Precision.FP16), ["keep_float", "keep_float"]),
+        (CompileOptions(keep_float="a", keep_fp32="b", precision=Precision.INT8), []),  # type: ignore[arg-type]
         (CompileOptions(engine_cache_mib=1), ["engine_cache_mib"]),
         (CompileOptions(engine_cache_mib=1, engine_cache="a"), []),
         (CompileOptions(engine_cache_mib=10_240), []),

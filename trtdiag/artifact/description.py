@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+from trtdiag.calibration.facts import Quantizers
 from trtdiag.engine.manifest_text import SHA256
 from trtdiag.errors import ArtifactError
 from trtdiag.files.typed_json import TypedJson
@@ -55,6 +56,7 @@ class Description:
         source: The file that it was compiled from, where it was one.
         build_s: What building its engines took, where that is known.
         weights: Where the weights of its engines are: ``inside``, ``once`` beside them, ``none``.
+        quantizers: How it was quantized, where it was calibrated.
     """
 
     trtdiag: str
@@ -65,11 +67,12 @@ class Description:
     source: str | None = None
     build_s: float | None = None
     weights: str = "inside"
+    quantizers: Quantizers | None = None
 
 
 _FORMS = TypedJson(
     keys={EngineEntry: {"network_sha256": "network", "stripped_sha256": "stripped"}},
-    added={Description: ("build_s", "weights"), EngineEntry: ("stripped_sha256",)},
+    added={Description: ("build_s", "weights", "quantizers"), EngineEntry: ("stripped_sha256",)},
 )
 
 

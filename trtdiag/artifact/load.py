@@ -98,7 +98,7 @@ def load_anywhere(
         if description.weights != "inside" and weights is None and not bare:
             exported, networks = with_weights_back(exported, plan, file, keep=options is not None and options.portable)
     found = CompiledProgram(exported, networks, options=options, source=description.source, build_s=description.build_s)
-    found.refit_plan = plan
+    found.refit_plan, found.quantizers = plan, description.quantizers
     if plan is not None and weights is not None:
         refit_with(found, new_weights(plan, weights))
     return found
@@ -113,7 +113,7 @@ def _on_its_device(found: CompiledProgram) -> CompiledProgram:
     if moved is found.exported_program:
         return found
     here = CompiledProgram(moved, found.networks, options=found.options, source=found.source, build_s=found.build_s)
-    here.refit_plan = found.refit_plan
+    here.refit_plan, here.quantizers = found.refit_plan, found.quantizers
     return here
 
 

@@ -69,7 +69,15 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     target = engines[0].manifest.target if engines else None
     options = {} if compiled.options is None else plain_options(compiled.options)
     told = Description(
-        __version__, torch.__version__, target, entries, options, compiled.source, compiled.build_s, where
+        __version__,
+        torch.__version__,
+        target,
+        entries,
+        options,
+        compiled.source,
+        compiled.build_s,
+        where,
+        compiled.quantizers,
     )
     extra = {MEMBER: description_to_text(told)}
     for index, network in enumerate(networks):

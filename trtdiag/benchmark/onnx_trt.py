@@ -65,7 +65,8 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
 
 def engine_words(options: CompileOptions) -> str:
     """What TensorRT may choose from, in words."""
-    return {"keep": AS_EXPORTED, "fp16": "float16 allowed", "bf16": "bfloat16 allowed"}[options.precision.value]
+    half = "float16 allowed"  # under int8, too: a plain ONNX file has no scales
+    return {"keep": AS_EXPORTED, "fp16": half, "bf16": "bfloat16 allowed", "int8": half}[options.precision.value]
 
 
 def _tensors(original: Original, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, torch.Tensor]:

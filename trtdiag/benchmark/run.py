@@ -22,7 +22,7 @@ from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.wording import dtype_text
 
-_COMPUTES = {Precision.KEEP: AS_EXPORTED, Precision.FP16: "float16", Precision.BF16: "bfloat16"}
+_COMPUTES = {Precision.KEEP: AS_EXPORTED, Precision.FP16: "float16", Precision.BF16: "bfloat16", Precision.INT8: "int8"}
 
 
 @dataclass

@@ -23,6 +23,7 @@ from trtdiag.cli.option_groups import (
     one_of,
     output_options,
     path,
+    several,
     verify_limit_option,
     with_options,
 )
@@ -32,7 +33,7 @@ from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import model_options, named_source, users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, sizes_of
+from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, Place, sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same import Named, refuse_same
@@ -46,6 +47,7 @@ _OPTIONS: Options = {
     "backend": one_of((*BACKENDS, AUTO), "auto: with --optimize latency  [default: tensorrt where installed]"),
     "optimize": one_of(OPTIMIZE, "latency: time each part as an engine and compiled by AOTInductor, take the faster"),
     "target": {"metavar": "VERSION", "help": "TensorRT version to compile for, such as 10.16 or rtx-1.7."},
+    "keep_float": several("OP|MODULE", "Stays without quantizers under int8."),
     **BUILD_OPTIONS,
     "refittable": flag("Let engines take other weights later, without a build (trtdiag refit)."),
     "engine_weights": one_of(
@@ -85,7 +87,17 @@ GROUPS = (
     ),
     (
         "What goes into engines",
-        ("keep_in_torch", "min_segment_ops", "require_full", "precision", "keep_fp32", "truncate_double", "gpu"),
+        (
+            "keep_in_torch",
+            "min_segment_ops",
+            "require_full",
+            "precision",
+            "calibrate",
+            "keep_float",
+            "keep_fp32",
+            "truncate_double",
+            "gpu",
+        ),
     ),
     ("How engines are built", ("opt", "profile", "refittable", *BUILD_OPTIONS)),
     (
@@ -103,6 +115,12 @@ GROUPS = (
 @click.argument("source")
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="The program  [default: <source>_trt.pt2]")
 @with_options({**ENGINE_OPTIONS, **_OPTIONS})
+@click.option(
+    "--calibrate",
+    type=Place(),
+    metavar="FILE",
+    help="With --precision int8: a list of real inputs, by torch.save, to quantize the program with.",
+)
 @click.option("--opt", multiple=True, metavar="DIM=SIZE", help="The size to tune for  [default: the example's]")
 @click.option(
     "--profile",
@@ -122,6 +140,7 @@ GROUPS = (
 def compile_command(
     source: str,
     output: Path | None,
+    calibrate: str | None,
     opt: tuple[str, ...],
     profile: tuple[str, ...],
     no_verify: bool,
@@ -159,7 +178,9 @@ def compile_command(
     page = usual if is_written_through(destination) else destination
     files = asked_files(rest, html, page.with_suffix(".html"), output_option="--report")
     places = [compiled_place(output, usual), *report_places(files), *caches(options)]
-    reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
+    reads = read_by(
+        [("SOURCE", source), ("--compare", files.compare), ("--calibrate", calibrate)], imports, configured=True
+    )
     refuse_same(reads, places)
     check_reports([], report_places(files))
     console = own_console()
@@ -177,6 +198,7 @@ def compile_command(
                 verification_text,
             )
             from trtdiag.report.layers_text import slowest_text
+            from trtdiag.report.quantization_words import quantization_text
             from trtdiag.report.saved import read_report
             from trtdiag.report.terminal import comparison_text
             from trtdiag.report.view_comparison import comparison_view
@@ -184,7 +206,7 @@ def compile_command(
             # A file that is no report is told before the work, not after it.
             earlier = None if files.compare is None else read_report(files.compare)
             asked_for = named_source(source, inputs, unpickle=unpickle)
-            found = compile_in_stages(asked_for, options, progress=step)
+            found = compile_in_stages(asked_for, options, progress=step, calibrate=calibrate)
             verification = found.verification
             differs = verification is not None and verification.differs
             agreed = verification is None or verification.passed
@@ -206,6 +228,8 @@ def compile_command(
             console.print(f"{built_for}\n", highlight=False, markup=False)
         for note in (each for each in program.notes if each not in notes):  # these stand above
             console.print(f"note: {note}", style="dim", highlight=False, markup=False, soft_wrap=True)
+        if facts is not None and facts.quantization is not None:
+            console.print(quantization_text(facts.quantization))
         if found.verification is not None:
             console.print(verification_text(found.verification, program.words), crop=False)
         if options.profile_layers and facts is not None:

@@ -24,7 +24,7 @@ _PARTITION: Options = {
 _OTHERS: Options = {
     "truncate_double": flag("Compute float64 in float32 inside engines."),
     "precision": one_of([each.value for each in Precision], "What engines compute float32 in  [default: keep]"),
-    "keep_fp32": several("OP|MODULE", "Stays float32 under fp16 and bf16."),
+    "keep_fp32": several("OP|MODULE", "Stays float32 under fp16, bf16 and int8."),
     **GPU_OPTION,
 }
 _BOUNDS: Options = {

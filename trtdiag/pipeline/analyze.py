@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -105,7 +105,13 @@ def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:
 
 
 def examine(
-    source: Source, chosen: AnalyzeOptions, clock: Clock, opt: Sequence[tuple[str, int]] = (), *, whole: bool = True
+    source: Source,
+    chosen: AnalyzeOptions,
+    clock: Clock,
+    opt: Sequence[tuple[str, int]] = (),
+    *,
+    whole: bool = True,
+    prepared: Callable[[Program], Program] | None = None,
 ) -> Analysis:
     """``analyze`` without its warnings, for stages that give their own; raises the same.
 
@@ -115,12 +121,14 @@ def examine(
         clock: Runs the stages.
         opt: Sizes that engines are going to be tuned for, by the name of a dim.
         whole: Whether all weights of a file are read once to verify them.
+        prepared: Makes of the captured program the one to examine.
     """
     target = _target(chosen)
     with TORCH_TURN:
         with clock("capture"), _few_collections():
             program = bounded(captured(source, clock.progress, whole=whole), chosen.assume, chosen.max_sizes)
         _note_failure(program, clock)
+        program = program if prepared is None else prepared(program)
         with _uncollected():
             facts = _with_findings(_facts(program, target, chosen, clock, opt), target, chosen, clock)
     unchanged(program)

@@ -14,6 +14,8 @@ from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.not_checked import after_compiling
 from trtdiag.arguments import checked, function, instance, optional
+from trtdiag.calibration.batches import Batches
+from trtdiag.calibration.facts import QuantizationFacts
 from trtdiag.converter_packages import failures
 from trtdiag.engine.backend import get_backend, refuse_as_builder
 from trtdiag.errors import DiagnosisError
@@ -39,6 +41,7 @@ from trtdiag.pipeline.compile_errors import (
     without_graph,
 )
 from trtdiag.pipeline.plan_engines import Stage, convert_segments, planned
+from trtdiag.pipeline.quantize import Quantizing
 from trtdiag.pipeline.record_refit import own_parameters, refit_plan
 from trtdiag.pipeline.stages import Clock, turn
 from trtdiag.pipeline.state import State
@@ -65,6 +68,7 @@ def compile(
     options: CompileOptions | None = None,
     *,
     inputs: Inputs | None = None,
+    calibrate: Batches | None = None,
     progress: Progress | None = None,
     **changes: Unpack[CompileKeywords],
 ) -> CompiledProgram:
@@ -76,6 +80,8 @@ def compile(
         options: How; what ``changes`` name counts instead.
         inputs: Where ``source`` is a module, or what names one: what to export it with, as for ``analyze``.  Engines
             are tuned for the ``opt`` of each ``Input``.
+        calibrate: With ``precision="int8"``, for a program without quantizers: batches of real inputs, or a file of
+            ``torch.save`` with a list of them.  A batch is a tensor, a tuple of arguments, or a dict of them by name.
         progress: Called with the name of each stage as it begins.
         **changes: Single fields of ``options``, or of its ``partition``, by name:
             ``compile(model, precision="fp16", min_segment_ops=1)``.
@@ -86,9 +92,10 @@ def compile(
         DiagnosisError: It has findings of severity ERROR; ``force=True`` goes on.  ``inputs-refused``: torch.export
             refuses the sizes of ``inputs``; says what fix-dims proposes.
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
-        PlatformError: The backend cannot be used here.
+        PlatformError: The backend cannot be used here; ``torchao-missing`` where calibrating needs it.
         EngineBuildError: The backend refuses a network.
-        UserError: An option is unknown or wrong; ``wrong-argument``; ``program-devices`` where the program is on
+        UserError: An option is unknown or wrong; ``wrong-argument``; ``calibration-data``, ``int8-without-data`` and
+            what else is wrong with what to calibrate with; ``program-devices`` where the program is on
             several devices; ``same-file`` where the timing cache is the source.
 
     Warns:
@@ -98,7 +105,7 @@ def compile(
     chosen = with_changes(options or CompileOptions(), changes)
     asked = resolve_source(source, inputs)
     try:
-        return compile_in_stages(asked, chosen, progress=progress).compiled
+        return compile_in_stages(asked, chosen, progress=progress, calibrate=calibrate).compiled
     except DiagnosisError as error:
         if not isinstance(asked, ModuleInputs):
             raise
@@ -106,13 +113,21 @@ def compile(
 
 
 def compile_in_stages(
-    source: Source, options: CompileOptions, *, progress: Progress | None = None, limits: VerifyLimits | None = None
+    source: Source,
+    options: CompileOptions,
+    *,
+    progress: Progress | None = None,
+    limits: VerifyLimits | None = None,
+    calibrate: Batches | None = None,
 ) -> State:
     """``compile`` with everything that was found on the way; raises the same."""
     if options.engine_weights != "inside":
         options = replace(options, refittable=True)
     with new_tape(options.refittable) as tape:
-        state = _compiled(source, options, Clock(progress), limits)
+        clock = Clock(progress)
+        quantizing = Quantizing(options, calibrate, clock)
+        state = _compiled(source, options, clock, limits, quantizing)
+        state.compiled.quantizers = quantizing.quantizers
         if tape is not None:
             plan = refit_plan(tape, state)
             if options.engine_weights != "inside":
@@ -121,7 +136,9 @@ def compile_in_stages(
     return state
 
 
-def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: VerifyLimits | None) -> State:
+def _compiled(
+    source: Source, options: CompileOptions, clock: Clock, limits: VerifyLimits | None, quantizing: Quantizing
+) -> State:
     if isinstance(source, ModuleInputs):
         options = replace(options, opt=(*source.opt, *options.opt))
     _refuse_cache_over_source(source, options)
@@ -139,8 +156,9 @@ def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: Ver
     if options.optimize == LATENCY and cannot_run:
         raise nothing_to_time(cannot_run)
 
-    state = State(examine(source, diagnosis_options(options, target), clock, options.opt))
-    warn_of((*without_effect(options, backend.name), *entry_warnings(state.analysis), *failures()))
+    analysis = examine(source, diagnosis_options(options, target), clock, options.opt, prepared=quantizing)
+    state = State(analysis)
+    warn_of((*without_effect(options, backend.name), *entry_warnings(analysis), *failures(), *quantizing.warnings()))
     refuse_errors(state.report, force=options.force)
     exported = state.program.exported
     if exported is None:
@@ -198,10 +216,10 @@ def _compiled(source: Source, options: CompileOptions, clock: Clock, limits: Ver
     if moved:
         note = f"it was exported on {before}, and its engines run on {backend.device}: inputs are taken there now"
         state = replace(state, analysis=state.analysis.noted(note))
-    return _told(state, clock)
+    return _told(state, clock, quantizing.facts)
 
 
-def _told(state: State, clock: Clock) -> State:
+def _told(state: State, clock: Clock, quantization: QuantizationFacts | None) -> State:
     """The state whose analysis says what became of compiling."""
     plan, compiled, facts = state.plan, state.compiled, state.analysis
     options = plan.options
@@ -214,9 +232,8 @@ def _told(state: State, clock: Clock) -> State:
     with clock("profile") if options.profile_layers else nullcontext():
         engines = engines_of(state, timed=options.profile_layers)
     facts = replace(facts, options=options, profiles=plan.sizes.profiles())
-    facts = after_compiling(
-        facts, CompilationFacts(engines, state.verification, state.notes, state.optimization), clock.stages
-    )
+    became = CompilationFacts(engines, state.verification, state.notes, state.optimization, quantization)
+    facts = after_compiling(facts, became, clock.stages)
     state = replace(state, analysis=facts)
     compiled.report = state.report
     return state

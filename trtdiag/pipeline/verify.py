@@ -20,6 +20,7 @@ from trtdiag.pipeline.accuracy_repair import as_built
 from trtdiag.pipeline.analyze import diagnosis_options, examine
 from trtdiag.pipeline.compare import compared, engines_of
 from trtdiag.pipeline.plan_engines import convert_segments, planned
+from trtdiag.pipeline.quantize import AS_QUANTIZED, again
 from trtdiag.pipeline.stages import Clock
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.compiled import CompiledProgram
@@ -83,7 +84,9 @@ def verify_saved(
     # Why its engines cannot run here although their backend is here; empty where they can.
     reasons = (get_backend(each.backend).cannot_run(each.compatibility.gpus) for each in compiled.manifests)
     cannot_run = next(filter(None, reasons), "")
-    state = State(examine(original, diagnosis_options(options, target), clock), assembled=compiled)
+    prepared = None if compiled.quantizers is None else again(compiled.quantizers)
+    analysis = examine(original, diagnosis_options(options, target), clock, prepared=prepared)
+    state = State(analysis, assembled=compiled)
     clock.progress("verify")
     with TORCH_TURN:
         state = _planned(state, options, get_target(state.analysis.target).on(options.gpu))
@@ -98,6 +101,8 @@ def verify_saved(
     found = compared(state, options, limits or VerifyLimits(), cannot_run, clock.progress, made_s=made_s)
     if found.differs and state.planned is None:
         found = replace(found, notes=(_ANOTHER, *found.notes))
+    if compiled.quantizers is not None:
+        found = replace(found, notes=(AS_QUANTIZED, *found.notes))
     clock.stages.append(StageTiming("verify", "ok", found.seconds))
     facts = CompilationFacts(engines_of(state, timed=False), found)
     return replace(state, verification=found, analysis=after_compiling(state.analysis, facts, clock.stages))

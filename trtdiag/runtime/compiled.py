@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from trtdiag.arguments import checked, flag, instance, one_of, optional, place, whole
+from trtdiag.calibration.facts import Quantizers
 from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.engine_bytes import refuse_changed
 from trtdiag.engine.manifest import Manifest
@@ -29,10 +30,8 @@ from trtdiag.runtime.program_graphs import ProgramGraphs, why_not_whole
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described, names_by_place
 from trtdiag.wording import told_name
 
-MOST_TOLD = 4
-"""Inputs in the text of a program."""
-MOST_REMEMBERED = 4096
-"""Own choice: calls of other sizes than these are looked at again."""
+MOST_TOLD = 4  # inputs in the text of a program
+MOST_REMEMBERED = 4096  # own choice: calls of other sizes than these are looked at again
 
 
 class CompiledProgram:
@@ -54,6 +53,7 @@ class CompiledProgram:
         exported_program: The program, to save, export again or look at.
         manifests: What each engine says of itself, in the order of execution.
         refit_plan: How its weights are made of the model's, where it was compiled refittable.
+        quantizers: How it was quantized, where it was calibrated; ``verify`` quantizes its original so.
     """
 
     @checked(
@@ -77,6 +77,7 @@ class CompiledProgram:
         self.networks = tuple(networks)
         self.options, self.report, self.source, self.build_s = options, report, source, build_s
         self.refit_plan: RefitPlan | None = None
+        self.quantizers: Quantizers | None = None
         self._inputs = ProgramInputs(exported, original, () if options is None else options.max_sizes)
         self._out_spec = exported.call_spec.out_spec  # made anew whenever it is asked for
         self._known: set[Described] = set()

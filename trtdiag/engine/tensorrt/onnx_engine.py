@@ -20,7 +20,7 @@ from trtdiag.options import CompileOptions, Precision
 from trtdiag.targets import COUNTERPARTS
 
 Shapes = Mapping[str, tuple[int, ...]]
-_FLAGS = {Precision.FP16: "FP16", Precision.BF16: "BF16"}
+_FLAGS = {Precision.FP16: "FP16", Precision.BF16: "BF16", Precision.INT8: "FP16"}
 
 
 def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: CompileOptions) -> bytes:

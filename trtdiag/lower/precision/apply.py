@@ -20,7 +20,7 @@ from trtdiag.lower.precision.own_reasons import OwnReasons
 from trtdiag.lower.precision.rewrite import Rewriter
 from trtdiag.options import Precision
 
-DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}
+DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16, Precision.INT8: torch.float16}
 
 
 def with_precision(lowered: Lowered, precision: Precision, keep_fp32: Sequence[str]) -> Lowered:
