@@ -107,7 +107,7 @@ $(VENV)/.package: $(VENV)/.torch pyproject.toml
 
 # One run of pip for all: each builds the package again.
 $(VENV)/.test: $(VENV)/.torch pyproject.toml
-	@$(INSTALL) -e '.[test,rtx,fleet]' || { \
+	@$(INSTALL) -e '.[test,rtx,fleet,quantization]' || { \
 	  echo "tensorrt-rtx or ray cannot be had here: tests that need it are skipped"; \
 	  $(INSTALL) -e '.[test,fleet]' || $(INSTALL) -e '.[test,rtx]' || $(INSTALL) -e '.[test]'; }
 	@$(INSTALL) 'tritonclient[http,grpc]' && $(INSTALL) --no-deps nvidia-pytriton || \

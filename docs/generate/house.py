@@ -15,7 +15,11 @@ FLOORS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "what everything may use",
     ),
     ("sizes and graphs", ("symbolic", "graph", "targets"), "expressions, fx graphs, what each TensorRT takes"),
-    ("a program", ("frontend", "lower"), "file, live program or factory; checked, taken apart op by op"),
+    (
+        "a program",
+        ("frontend", "lower", "calibration"),
+        "file, live program or factory; taken apart; quantized by data",
+    ),
     (
         "what is true of it",
         ("shapes", "dims", "fixdims", "dtypes"),

@@ -16,6 +16,7 @@ from trtdiag.cli.commands import cli
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 README = ROOT / "README.md"
 BESIDE_ANOTHER = ROOT / "docs" / "how-to" / "torch-tensorrt.md"
+QUANTIZE = ROOT / "docs" / "how-to" / "quantize.md"
 MOST_README_LINES = 130
 # Four exports in child processes, or two and a comparison at ten sizes: over two seconds each.
 QUICK = {"README.md"}
@@ -26,7 +27,7 @@ def as_case(page: Path) -> object:
     return pytest.param(page, id=page.stem, marks=marks)
 
 
-@pytest.mark.parametrize("page", [as_case(page) for page in (README, BESIDE_ANOTHER, *TUTORIALS)])
+@pytest.mark.parametrize("page", [as_case(page) for page in (README, BESIDE_ANOTHER, QUANTIZE, *TUTORIALS)])
 def test_a_page_does_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert Page(page, tmp_path, monkeypatch).run() > 0
 
