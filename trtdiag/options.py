@@ -71,10 +71,7 @@ class PartitionOptions:
 
 
 class Precision(Enum):
-    """What floats are computed in.
-
-    INT8: what has quantizers computes in INT8, and float32 as under FP16.
-    """
+    """What floats are computed in; under INT8 what has quantizers in INT8, and the rest as under FP16."""
 
     KEEP = "keep"
     FP16 = "fp16"
@@ -193,10 +190,8 @@ class CompileOptions:
             are given to ``load``.  The last two make engines refittable.
         optimize: ``latency``: measure for each segment whether its engine or AOTInductor's code is faster at the sizes
             to tune for, and take what is fastest as a whole program; ``none``: engines alone.
-        profile_layers: Run each engine some times at the sizes to tune for, so that the report has the time of each of
-            its layers.
-        keep_float: Ops and module paths that calibrating for ``int8`` leaves without quantizers, in the words of
-            ``keep_fp32``.
+        profile_layers: Run each engine some times at the sizes to tune for, to report the time of each of its layers.
+        keep_float: What calibrating for ``int8`` leaves without quantizers, in the words of ``keep_fp32``.
     """
 
     target: str | None = None
@@ -259,10 +254,8 @@ class CompileOptions:
         )
 
 
-MIB = 2**20
-"""Bytes in one of the options' MiB."""
-_MOST_MIB = 2**43 - 1
-"""So many are below 2**63 bytes, the limit of a size in TensorRT's API."""
+MIB = 2**20  # bytes
+_MOST_MIB = 2**43 - 1  # so many are below 2**63 bytes, the limit of a size in TensorRT's API
 _OF_TYPE: Mapping[str, Check] = {
     "bool": flag,
     "float": seconds,

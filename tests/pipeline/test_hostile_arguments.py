@@ -107,12 +107,11 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
     triton |= {"compiled": compiled, "repository": folder / "models", "name": "m", "instances": 1, "imports": ()}
     triton |= dict.fromkeys(("warm_up", "keep_config", "force"), True)
     model = {"source": program, "options": None, "inputs": None, "progress": None}
+    how = trtdiag.CompileOptions(backend="reference", verify=False)
+    rtx: dict[str, Any] = {"cache": None, "cuda_graphs": False, "kernel_specialization": None}
     return {
         "analyze": (trtdiag.analyze, {**model, "meta": False}),
-        "compile": (
-            trtdiag.compile,
-            {**model, "options": trtdiag.CompileOptions(backend="reference", verify=False), "calibrate": None},
-        ),
+        "compile": (trtdiag.compile, {**model, "options": how, "calibrate": None}),
         "capture": (trtdiag.capture, {"source": program, "progress": None}),
         "verify": (trtdiag.verify, {"compiled": compiled, "against": program, "limits": None, "progress": None}),
         "load": (trtdiag.load, {"path": folder / "missing.ep", "to_run": True, "weights": None}),
@@ -164,10 +163,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Callab
         "CompiledProgram": (trtdiag.CompiledProgram, {"exported": compiled.exported_program, "options": None}),
         "CompiledProgram.__call__": (compiled, {"x": torch.ones(3, 2)}),
         "CompiledProgram.cuda_graphs": (compiled.cuda_graphs, {"most": 0}),
-        "CompiledProgram.rtx_runtime": (
-            compiled.rtx_runtime,
-            {"cache": None, "cuda_graphs": False, "kernel_specialization": None},
-        ),
+        "CompiledProgram.rtx_runtime": (compiled.rtx_runtime, rtx),
         "Report": (trtdiag.Report, {"analysis": report.analysis, "layout": "auto"}),
         "Report.compare": (report.compare, {"earlier": report, "name": None}),
         "Report.save": (report.save, {"path": folder / "report.json"}),

@@ -112,7 +112,7 @@ class Quantizing:
                 reference="already-quantized",
             )
         with self.clock("calibrate"):
-            inputs = ProgramInputs(exported, program if program.failure is None else None)
+            inputs = ProgramInputs(exported, program if program.failure is None else None, self.options.max_sizes)
             calls = calls_of(
                 self._batches, inputs.leaves, inputs.check, names_by_place(exported), compiled_device(exported)
             )
