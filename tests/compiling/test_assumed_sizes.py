@@ -13,6 +13,7 @@ from torch.export import Dim, export
 
 import trtdiag
 from tests.compiling.programs import Asked
+from tests.harness.rows import each
 from trtdiag.dims.facts import Verdict
 from trtdiag.engine.manifest import AssumedSize
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
@@ -97,6 +98,61 @@ def test_a_count_that_an_engine_finds_is_held_to_what_was_assumed(tmp_path: Path
             with pytest.raises(ShapeOutOfRangeError, match=rf"index.shape\[0\] is {rows}, .*'1<=index") as refused:
                 call(positive(rows), lengths)
             assert f"a {bound} bound in --assume" in refused.value.fix
+
+
+class Listed(nn.Module):
+    """Two numbers of one list, and a size that is their sum."""
+
+    def forward(self, x: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = numbers.tolist()
+        torch._check(first >= 0)
+        torch._check(second >= 0)
+        return torch.arange(first).float().sum() + torch.arange(second) * 2.0, torch.zeros(first + second) + x.sum()
+
+
+class Scaled(nn.Module):
+    """A number that is no size, and may be negative."""
+
+    def forward(self, x: Tensor, number: Tensor) -> tuple[Tensor, Tensor]:
+        factor = number.item()
+        return x * factor + 1, x.relu() * factor
+
+
+class Chain(nn.Module):
+    """Counts of counts, of which one does not leave the engine."""
+
+    def forward(self, x: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+        taken = x[x[:, 0] > 0]
+        return taken[taken[:, 1] > 0].relu() * 2 + columns, (taken * 3).sum(0)
+
+
+ROWS = torch.tensor([[1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+
+
+@each(
+    "row",
+    [
+        (Listed(), {"item": 9, "item_1": 5}, ([9, 5], [0, 0]), {(10, 5): "item is 10", (9, 6): "item_1 is 6"}),
+        (Scaled(), {"item": (-4, 9)}, (9, -4), {10: "item is 10", -5: "item is -5"}),
+        (Chain(), {"index": 3, "index_1": 2}, ([1.0, 1.0],), {(1.0, 7.0): r"index.shape\[0\] is 4"}),
+    ],
+    ids=lambda row: type(row[0]).__name__,
+)
+def test_no_run_beyond_what_is_assumed_gives_a_result(
+    row: tuple[nn.Module, dict[str, Any], Any, dict[Any, str]],
+) -> None:
+    model, assume, within, beyond = row
+    example = ROWS, torch.tensor(within[0])
+    program = compiled(export(model, example), assume=assume, min_segment_ops=1, verify=False)
+    for call in (program, program.module()):
+        for given in within:
+            expected = model(ROWS, torch.tensor(given))
+            for got, wanted in zip(call(ROWS, torch.tensor(given)), expected, strict=True):
+                torch.testing.assert_close(got, wanted, **CLOSE)
+        for given, told in beyond.items():
+            rows = ROWS.abs() if isinstance(model, Chain) else ROWS
+            with pytest.raises(ShapeOutOfRangeError, match=told):
+                call(rows, torch.tensor(given))
 
 
 def test_an_assumption_goes_by_symbol_value_node_and_line() -> None:

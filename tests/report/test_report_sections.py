@@ -230,11 +230,17 @@ def test_settings_are_told_with_what_was_changed() -> None:
 
 def test_the_command_asks_for_the_same_again() -> None:
     options = CompileOptions(
-        target="11.4", opt=(("h", 640),), verify=False, partition=PartitionOptions(keep_in_torch=("aten.cat", "a b"))
+        target="11.4",
+        opt=(("h", 640),),
+        assume=(("item", None, 9), ("index", 1, 3)),
+        max_sizes=(("h", 720),),
+        verify=False,
+        partition=PartitionOptions(keep_in_torch=("aten.cat", "a b")),
     )
     command = reproduce_command(clean_analysis(options=options, target="11.4"))
     assert command == (
-        "trtdiag analyze model.pt2 --target 11.4 --opt h=640 --no-verify --keep-in-torch aten.cat --keep-in-torch 'a b'"
+        "trtdiag analyze model.pt2 --target 11.4 --assume 'item<=9' --assume '1<=index<=3' --max h=720 --opt h=640"
+        " --no-verify --keep-in-torch aten.cat --keep-in-torch 'a b'"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from enum import Enum
 from typing import Any
@@ -13,6 +13,9 @@ from trtdiag.asked_bounds import bound_word
 from trtdiag.asked_profiles import profile_word
 from trtdiag.frontend.program import SourceKind
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
+
+WORDS: Mapping[str, Callable[[Any], str]] = {"profiles": profile_word, "assume": bound_word}
+"""How the command line takes each entry of an option, where that is no plain text and no ``name=size``."""
 
 
 def settings_of(options: AnalyzeOptions | CompileOptions | None) -> Iterator[tuple[str, object, object]]:
@@ -60,10 +63,9 @@ def flag_of(name: str) -> str:
 
 
 def _flags(name: str, value: Any) -> Iterator[str]:
-    words: dict[str, Callable[[Any], str]] = {"profiles": profile_word, "assume": bound_word}
-    if name in words:
+    if name in WORDS:
         for each in value:
-            yield from (flag_of(name), words[name](each))
+            yield from (flag_of(name), WORDS[name](each))
         return
     flag = flag_of(name)
     if isinstance(value, bool):

@@ -7,7 +7,7 @@ import platform
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import SourceKind
 from trtdiag.report.page import Part, table
-from trtdiag.report.settings import reproduce_command, settings_of
+from trtdiag.report.settings import WORDS, reproduce_command, settings_of
 from trtdiag.targets import target_name
 from trtdiag.wording import amount, bytes_text, one_line, seconds_text
 
@@ -36,6 +36,8 @@ def _words(name: str, value: object) -> str:
         return "none" if name in _WITHOUT else "automatic"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple) and name in WORDS:
+        return ", ".join(map(WORDS[name], value)) or "none"
     if isinstance(value, tuple):
         return ", ".join("=".join(map(str, each)) if isinstance(each, tuple) else str(each) for each in value) or "none"
     return str(value)
