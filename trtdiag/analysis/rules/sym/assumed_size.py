@@ -13,7 +13,7 @@ from trtdiag.wording import amount, sized
 
 
 @rule("SYM207", "assumed-size", Severity.INFO)
-def assumed_size(program: Program, symbols: SymbolTable, memory: MemoryEstimate) -> Iterator[Hit]:
+def assumed_size(program: Program, symbols: SymbolTable, memory: MemoryEstimate | None) -> Iterator[Hit]:
     """What was assumed of a size that the data decides; nothing proves it.
 
     Why:
@@ -44,7 +44,7 @@ def assumed_size(program: Program, symbols: SymbolTable, memory: MemoryEstimate)
             Evidence(f"{bound.place} makes it", str(symbol.born_at or "no source line")),
         ]
         need = ""
-        if memory.live_bytes is not None:
+        if memory is not None and memory.live_bytes is not None:
             need = f"; weights and live tensors need {sized(memory.weight_bytes + memory.live_bytes)} at the maximum"
             facts.append(Evidence(need.removeprefix("; "), "every size at its maximum"))
         node, _, op = (symbol.born_by or "").partition(": ")

@@ -12,7 +12,7 @@ from trtdiag.wording import amount, listed, sized
 
 
 @rule("SYM204", "unbacked-symbol-without-bounds", Severity.WARNING)
-def unbacked_symbol_without_bounds(symbols: SymbolTable, memory: MemoryEstimate) -> Iterator[Hit]:
+def unbacked_symbol_without_bounds(symbols: SymbolTable, memory: MemoryEstimate | None) -> Iterator[Hit]:
     """A size that is computed from data has no upper bound.
 
     Why:
@@ -54,11 +54,10 @@ def unbacked_symbol_without_bounds(symbols: SymbolTable, memory: MemoryEstimate)
             facts.append(Evidence(f"--assume knows it as {' and '.join(symbol.called)}", "its value and its line"))
         facts += [
             Evidence(
-                f"if it is at most {most:,}, weights and live tensors need {sized(memory.weight_bytes + live)}",
+                f"if it is at most {most:,}, weights and live tensors need {need}",
                 "an estimate, other sizes at their maximum",
             )
-            for most, live in memory.if_assumed
-            if symbol.called
+            for most, need in _needs(symbol, memory)
         ]
         yield Hit(
             f"{symbol.name}, computed from data by {op or node or 'an op'}{at_line(symbol.born_at)}, has no upper"
@@ -70,7 +69,14 @@ def unbacked_symbol_without_bounds(symbols: SymbolTable, memory: MemoryEstimate)
         )
 
 
-def _fix(symbol: SymbolFacts, memory: MemoryEstimate) -> Fix:
+def _needs(symbol: SymbolFacts, memory: MemoryEstimate | None) -> list[tuple[int, str]]:
+    """Greatest values that the user might say, with the memory that each takes."""
+    if memory is None or not symbol.called:
+        return []
+    return [(most, sized(memory.weight_bytes + live)) for most, live in memory.if_assumed]
+
+
+def _fix(symbol: SymbolFacts, memory: MemoryEstimate | None) -> Fix:
     code = (
         "n = ...              # the number, or tensor.shape[0] of the tensor, that this line gives\n"
         "torch._check(n >= 0)\n"
@@ -78,7 +84,7 @@ def _fix(symbol: SymbolFacts, memory: MemoryEstimate) -> Fix:
     )
     if not symbol.called:
         return Fix("state the largest value behind that line, where it is a Python number", code=code)
-    costs = ", ".join(f"{most:,} takes {sized(memory.weight_bytes + live)}" for most, live in memory.if_assumed)
+    costs = ", ".join(f"{most:,} takes {need}" for most, need in _needs(symbol, memory))
     title = f"say the largest value that your data can give: --assume '{symbol.called[0]}<=LARGEST'"
     title += f" ({costs})" * bool(costs)
     return Fix(f"{title}; or state it behind that line, where it is a Python number", code=code)
