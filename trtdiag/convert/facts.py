@@ -54,6 +54,36 @@ class CountCrossing:
 
 
 @dataclass(frozen=True)
+class CacheWrite:
+    """One op that writes over elements of a cache.
+
+    Attributes:
+        op: Its node.
+        views: The nodes of the views that it writes through, each of the one before, the first of the cache.
+    """
+
+    op: str
+    views: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowWrite:
+    """A cache that PyTorch writes the new elements of behind an engine, which computes them.
+
+    Attributes:
+        cache: The input or buffer, by node.
+        result: What the program leaves it with, by node; it does not leave the engine.
+        writes: The ops that write, in order; each is done on the memory of the cache.
+        leaving: What of their operands the engine gives, by node.
+    """
+
+    cache: str
+    result: str
+    writes: tuple[CacheWrite, ...]
+    leaving: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ConvertedSegment:
     """One segment as a network.
 
@@ -61,9 +91,10 @@ class ConvertedSegment:
         segment: What was converted.
         network: Its inputs and outputs are those below, in order.
         inputs: The segment's tensors, then its entering sizes.
-        outputs: The segment's outputs.
+        outputs: The segment's outputs, without the caches of ``rows``, and with what is written to these.
         counts: Further outputs of the network, after those.
-        notes: Why caches of the program are not written in place, in words.
+        notes: How caches of the program are written, where that is not in place, in words.
+        rows: The caches that are written behind the engine.
     """
 
     segment: Segment
@@ -72,6 +103,7 @@ class ConvertedSegment:
     outputs: tuple[Crossing, ...]
     counts: tuple[CountCrossing, ...] = ()
     notes: tuple[str, ...] = ()
+    rows: tuple[RowWrite, ...] = ()
 
 
 @dataclass(frozen=True)

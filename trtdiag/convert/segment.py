@@ -8,11 +8,12 @@ from functools import partial
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.facts import ConversionContext, ConvertedSegment, CountCrossing, Crossing
+from trtdiag.convert.facts import ConversionContext, ConvertedSegment, CountCrossing, Crossing, RowWrite
 from trtdiag.convert.interpret import Interpreter
 from trtdiag.convert.kv_cache_writes import copied_note, why_copied, written_cache
 from trtdiag.convert.layer_writers.cache_update import cache_updated
 from trtdiag.convert.refusal import Refused
+from trtdiag.convert.row_writes import row_write, rows_note
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import target_name
@@ -76,6 +77,8 @@ class _Segment:
         self._shapes = dict(zip(segment.inputs, shapes, strict=True))
         self._entered = entering
         self._copied: dict[str, list[str]] = {}
+        self._in_place: set[Node] = set()
+        self._why_not: dict[Node, str] = {}
 
     def convert(self) -> ConvertedSegment:
         segment, interpreter = self._segment, self._interpreter
@@ -94,10 +97,16 @@ class _Segment:
                     interpreter.op(node)
             except Refused as refused:
                 raise SegmentRefused(node.name, refused.limit) from refused
-        outputs = [self._output(name) for name in segment.outputs]
-        counts = tuple(self._counts())
-        notes = tuple(copied_note(why, names) for why, names in self._copied.items())
-        return ConvertedSegment(segment, self._builder.build(), tuple(inputs), tuple(outputs), counts, notes)
+        rows = tuple(self._rows())
+        names = _leaving(segment.outputs, rows)
+        if not names:  # an engine gives something
+            rows, names = (), list(segment.outputs)
+        outputs = [self._output(name) for name in names]
+        counts = tuple(self._counts(names))
+        notes = [copied_note(why, caches) for why, caches in self._copied.items()]
+        notes += [rows_note([row.cache for row in rows])] if rows else []
+        network = self._builder.build()
+        return ConvertedSegment(segment, network, tuple(inputs), tuple(outputs), counts, tuple(notes), rows)
 
     def _cache_written(self, node: Node) -> bool:
         """Whether an op was written as one that writes into a cache of the program in place."""
@@ -108,11 +117,26 @@ class _Segment:
         try:
             if why is None:
                 self._interpreter.op(node, partial(cache_updated, node=node))
+                self._in_place.add(node)
                 return True
         except Refused as refused:
             why = refused.limit.why
-        self._copied.setdefault(str(why), []).append(cache.name)
+        self._why_not[node] = str(why)
         return False
+
+    def _rows(self) -> Iterator[RowWrite]:
+        """The caches that are written behind the engine; of others that are written it is kept why they are copied."""
+        segment = self._segment
+        inside, entering = {*segment.ops, *segment.elements}, {*segment.inputs, *segment.constants}
+        left = self._source.left
+        for node, cache in left.items():
+            if node.name not in segment.outputs or node in self._in_place:
+                continue
+            found = row_write(node, cache, inside, entering, {*left.values()})
+            if isinstance(found, RowWrite):
+                yield found
+            else:
+                self._copied.setdefault(self._why_not.get(node, found), []).append(cache.name)
 
     def _input(self, name: str) -> Crossing:
         node = self._nodes[name]
@@ -138,9 +162,9 @@ class _Segment:
         self._builder.output(name, value)
         return Crossing(name, node.meta["val"].dtype, self._source.planned[name][0])
 
-    def _counts(self) -> Iterator[CountCrossing]:
+    def _counts(self, outputs: Sequence[str]) -> Iterator[CountCrossing]:
         """What else must leave: sizes from data that outputs are made of, or that a run must check."""
-        sizes = [size for name in self._segment.outputs for size in self._interpreter.known[self._nodes[name]].shape]
+        sizes = [size for name in outputs for size in self._interpreter.known[self._nodes[name]].shape]
         used = frozenset().union(*map(free_symbols, sizes))
         for (symbol, _), (name, mask, places) in self._write.chosen.items():
             if Sym(name) in sizes or not (name in used or is_asserted(self._builder.facts, name, elements(mask.shape))):
@@ -164,6 +188,13 @@ class _Segment:
     def _entering(self, index: int, expr: object) -> Expr:
         # A condition enters as 0 or 1; it has no expression that sizes could be compared with.
         return expr if isinstance(expr, Expr.__args__) else Sym(f"n{index}")  # type: ignore[attr-defined]
+
+
+def _leaving(outputs: Sequence[str], rows: Sequence[RowWrite]) -> list[str]:
+    """The outputs, with what is written to caches in the place of the caches."""
+    written = [name for row in rows for name in row.leaving]
+    stay = {row.result for row in rows}.difference(written)
+    return [name for name in dict.fromkeys([*outputs, *written]) if name not in stay]
 
 
 def _fresh_symbols(

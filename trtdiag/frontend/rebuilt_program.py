@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from torch._export.verifier import TrainingIRVerifier
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature
 from torch.fx import Graph, GraphModule, Node
@@ -22,6 +23,7 @@ def rebuilt_program(
     example_inputs: Any = None,
     ranges: Mapping[Any, Any] | None = None,
     same_modules: bool = False,
+    in_place: bool = False,
 ) -> ExportedProgram:
     """A program that is called like ``exported`` and accepts what it accepts; ``exported`` stays as it is.
 
@@ -35,6 +37,7 @@ def rebuilt_program(
         example_inputs: Those of the program; ``None``: as they are in ``exported``.
         ranges: Its ``range_constraints``; ``None``: as they are in ``exported``.
         same_modules: Whether the graph has the nodes of ``exported`` under their names.
+        in_place: Whether ops of the graph change tensors, which programs that were taken apart into core ops do not.
     """
     # Modules below the root are no places of another graph; the root's entry holds the calling convention.
     entries = [copy.copy(entry) for entry in exported.module_call_graph if same_modules or entry.fqn == ""]
@@ -47,7 +50,7 @@ def rebuilt_program(
         module_call_graph=entries,
         example_inputs=exported.example_inputs if example_inputs is None else example_inputs,
         constants=dict(constants),
-        verifiers=exported.verifiers,
+        verifiers=[TrainingIRVerifier] if in_place else exported.verifiers,
     )
     made._guards_code = list(exported._guards_code)
     return made

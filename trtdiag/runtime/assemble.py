@@ -30,6 +30,7 @@ from trtdiag.partition.facts import Partitioned
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.engine_cache import engine_tensor
 from trtdiag.runtime.engine_calls import EngineCall
+from trtdiag.runtime.row_writing import RowWriting
 from trtdiag.runtime.torch_sizes import TorchSizes
 
 ENGINE_BUFFER = "trtdiag_engine_{}"
@@ -102,11 +103,15 @@ class _Assembly:
             else:
                 converted, manifest = self.converted[step.segment], self.engines[step.segment].manifest
                 EngineCall(self._draft, converted, manifest, engines[step.segment], self._sizes.fetch).write()
+        rows = [row for converted in self.converted for row in converted.rows]
+        for row in rows:
+            RowWriting(self._draft, self._sizes.fetch).write(row)
         outputs = self._outputs()
         inputs = self._drop_unused(outputs)
         state, constants = self._held(inputs, outputs)
         signature = ExportGraphSignature(inputs, outputs)
-        return rebuilt_program(exported, self.lowered.graph_module, self._draft.graph, signature, state, constants)
+        root, graph = self.lowered.graph_module, self._draft.graph
+        return rebuilt_program(exported, root, graph, signature, state, constants, in_place=bool(rows))
 
     def _placeholders(self) -> list[Node]:
         """Copy every placeholder; engines follow the last parameter or buffer, where torch expects buffers."""

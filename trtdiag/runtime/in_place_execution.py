@@ -77,6 +77,9 @@ def write_in_place(graph: Graph) -> int:
         for copy in kept.values():
             copy.target = written_back
         count += len(kept)
+    for copy in graph.find_nodes(op="call_function", target=ATEN.copy_.default):
+        if copy.args[0] is copy.args[1] and not copy.users:  # behind an engine's new elements, which are there already
+            graph.erase_node(copy)
     return count
 
 

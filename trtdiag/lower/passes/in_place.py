@@ -23,6 +23,7 @@ def in_place(draft: Draft) -> int:
     for node, why in stay.items():
         draft.limit(node, why)
     kinds = dict(zip(draft.placeholders, draft.input_specs, strict=True))
+    outputs = {(spec.kind, spec.target) for spec in draft.output_specs}
     specs: list[OutputSpec] = []
     values: list[Node] = []
     for placeholder, value in changed.items():
@@ -36,6 +37,8 @@ def in_place(draft: Draft) -> int:
             draft.limit(value, f"it changes {placeholder.name}, and a changed {spec.kind.name.lower()} is no output")
             continue
         target = placeholder.name if spec.kind is InputKind.USER_INPUT else spec.target
+        if (kind, target) in outputs:  # what is returned for it is read behind the op in place: a compiled program
+            continue
         specs.append(OutputSpec(kind, TensorArgument(value.name), target))
         values.append(value)
     if specs:
