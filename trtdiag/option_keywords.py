@@ -38,6 +38,7 @@ class PlanKeywords(TypedDict, total=False):
     min_segment_ops: int
     keep_in_torch: Words
     require_full: bool
+    random: Literal["torch", "engine"]
 
 
 class AnalyzeKeywords(PlanKeywords, total=False):

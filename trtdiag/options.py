@@ -37,6 +37,7 @@ OPTIMIZE = ("none", LATENCY)
 """What to choose the way of each segment for."""
 BUILD_LIMIT_S = 1800.0
 """Own choice: a network of 2,000 layers is built in a minute and a half, and the search for an op in some minutes."""
+RANDOM = ("torch", "engine")
 ENGINE_WEIGHTS = ("inside", "once", "none")
 """Where a saved program has the weights of its engines."""
 HARDWARE = ("none", "ampere+", "same-compute-capability")
@@ -48,18 +49,20 @@ class PartitionOptions:
     """What goes into engines.
 
     Attributes:
-        min_segment_ops: A segment with fewer ops that compute goes back to PyTorch: crossing to an engine and back
-            costs more than it wins.  Views and ops that hand their input on do not count.  A program that fits into
-            one engine whole stays there, however small.  The default is a convention, not a measurement.
+        min_segment_ops: A segment with fewer ops that compute, views not counted, goes back to PyTorch: crossing costs
+            more than it wins.  A program that fits into one engine stays there.  The default is a convention.
         keep_in_torch: Ops (``aten.softmax.int``) and module paths (``layers.0.attn``) to leave to PyTorch.  An entry
             means itself and what is below it: ``aten.softmax`` all its overloads, ``layers.0`` also ``layers.0.attn``,
             but not ``layers.01``.
         require_full: Refuse a program that does not fit into one engine; ``min_segment_ops`` then has no say.
+        random: ``torch``: random ops are run where they stand, between engines; ``engine``: PyTorch draws their numbers
+            first, those of the original with the same seed, and engines compute with them.
     """
 
     min_segment_ops: int = 5
     keep_in_torch: tuple[str, ...] = ()
     require_full: bool = False
+    random: str = "torch"
 
     def __post_init__(self) -> None:
         """Check every field.
@@ -67,7 +70,7 @@ class PartitionOptions:
         Raises:
             UserError: ``wrong-option`` for a value that is not what the field takes.
         """
-        _check(self, min_segment_ops=whole(0))
+        _check(self, min_segment_ops=whole(0), random=one_of(*RANDOM))
 
 
 class Precision(Enum):
@@ -165,8 +168,7 @@ class CompileOptions:
             variable ``TRTDIAG_TACTIC_SOURCES``, else its own default.
         timing_cache: A file that keeps what TensorRT measured, so that the next build is quicker.
         tf32: Let TensorRT compute float32 products with 10 bits of mantissa.
-        cuda_graphs: For how many sizes each engine keeps its run as a CUDA graph; ``CompiledProgram.cuda_graphs`` says
-            what that costs, and changes it later.
+        cuda_graphs: For how many sizes each engine keeps its run as a CUDA graph (``CompiledProgram.cuda_graphs``).
         runtime_cache: A file that keeps the kernels that TensorRT-RTX compiles when engines first run;
             ``CompiledProgram.rtx_runtime`` says more of this option and the next two, and changes them later.
         rtx_cuda_graphs: Let TensorRT-RTX itself record whole runs as CUDA graphs.
@@ -176,10 +178,8 @@ class CompileOptions:
             speed) or ``same-compute-capability`` (not with TensorRT 8.6).
         version_compatible: Whether later TensorRT versions of the same major number may run an engine.
         engine_cache: A folder that keeps engines, so that what was built before is not built again.
-        engine_cache_mib: Above that the engines that were not used for longest are removed from the folder.  The
-            default, 10 GiB, is a convention: some dozens of engines of usual size, an unnoticed share of a disk.
-        build_jobs: How many engines are built at once; ``None``: one, since builds on one GPU disturb each other's
-            measurements, but several at optimization level 0, which measures nothing.
+        engine_cache_mib: Above that the engines that were not used for longest are removed.  10 GiB is a convention.
+        build_jobs: How many engines are built at once; ``None``: one, but several where nothing is measured (level 0).
         gpu: The GPU generations (``sm89``, ``all``) that engines of TensorRT-RTX are built for; none: that of this
             machine's GPU, where it is one of them, else all from ``sm80`` on.
         engine_per_gpu: An engine for each of ``gpu``, of which a program loads what fits; otherwise one runs on all.

@@ -91,6 +91,7 @@ GROUPS = (
             "keep_in_torch",
             "min_segment_ops",
             "require_full",
+            "random",
             "precision",
             "calibrate",
             "keep_float",

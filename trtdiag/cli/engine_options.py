@@ -8,7 +8,7 @@ from typing import Any
 from trtdiag.asked_bounds import read_bounds
 from trtdiag.cli.option_groups import Options, chosen, flag, number, one_of, path, several
 from trtdiag.cli.value_checks import MOST_COUNT, MOST_MIB, sizes_of
-from trtdiag.options import HARDWARE, CompileOptions, PartitionOptions, Precision
+from trtdiag.options import HARDWARE, RANDOM, CompileOptions, PartitionOptions, Precision
 
 GPU_OPTION: Options = {
     "gpu": several(
@@ -20,6 +20,9 @@ _PARTITION: Options = {
     "keep_in_torch": several("OP|MODULE", "Leave these to PyTorch: ops (aten.softmax) and module paths (layers.0)."),
     "min_segment_ops": number(0, MOST_COUNT, "N", "Make no engine with fewer ops that compute  [default: 5]"),
     "require_full": flag("Everything in one engine, or an error."),
+    "random": one_of(
+        RANDOM, "Random ops stand between engines, or PyTorch draws for an engine first  [default: torch]"
+    ),
 }
 _OTHERS: Options = {
     "truncate_double": flag("Compute float64 in float32 inside engines."),

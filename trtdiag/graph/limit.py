@@ -28,6 +28,9 @@ class Limit:
             raise ValueError(f"limit code {self.code!r} is not kebab-case")
 
 
+DRAWN = "drawn_outside"
+"""In the ``meta`` of a node: PyTorch draws random numbers there, before the engine that takes them."""
+DRAWN_OUTSIDE = Limit("drawn-outside", "PyTorch draws it before the engine and hands it in", "")
 FROM_DATA = Limit(
     "data-dependent",
     "its result has a size, or is a number, that only the data decides",

@@ -43,6 +43,7 @@ class Draft(GraphCopy):
         transforms: Fourier transforms that were written as products.
         traced: Distinct calls that were traced.
         decomposed: Nodes that were replaced by their decomposition.
+        random_outside: Whether random ops are taken apart, so that engines take what is computed with their numbers.
     """
 
     program: Program
@@ -54,6 +55,7 @@ class Draft(GraphCopy):
     transforms: list[FourierProducts] = field(default_factory=list)
     traced: int = 0
     decomposed: int = 0
+    random_outside: bool = False
 
     @cached_property
     def proofs(self) -> Proofs:

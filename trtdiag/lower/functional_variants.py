@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
@@ -34,10 +35,12 @@ def functional_variant(op: OpOverload) -> FunctionalVariant | None:
         return None
     if name.endswith("_"):
         variant = getattr(packet, op._overloadname, None)
-        if not isinstance(variant, OpOverload) or variant._schema.is_mutable:
-            return None
         # The tensor itself may be called ``self`` in one and ``input`` in the other.
-        return FunctionalVariant(variant) if _names(op)[1:] == _names(variant)[1:] else None
+        if isinstance(variant, OpOverload) and not variant._schema.is_mutable:
+            return FunctionalVariant(variant) if _names(op)[1:] == _names(variant)[1:] else None
+        # ``bernoulli_.float`` is ``bernoulli.p``, and ``normal_`` has a packet of its own.
+        others = [packet, getattr(getattr(torch.ops, namespace), f"{name}functional", None)]
+        return next((found for one in others if one is not None and (found := _of_arguments(one, op))), None)
     if not outputs or not _returns_them(op, outputs):
         return None
     given = [one for one in _arguments(op) if one[0] not in outputs]
@@ -46,6 +49,15 @@ def functional_variant(op: OpOverload) -> FunctionalVariant | None:
         same = not variant._schema.is_mutable and _arguments(variant) == given
         if same and len(variant._schema.returns) == len(outputs):
             return FunctionalVariant(variant, outputs)
+    return None
+
+
+def _of_arguments(packet: Any, op: OpOverload) -> FunctionalVariant | None:
+    """The overload that takes what ``op`` takes, and writes nothing."""
+    for overload in packet.overloads():
+        variant = getattr(packet, overload)
+        if not variant._schema.is_mutable and _arguments(variant) == _arguments(op):
+            return FunctionalVariant(variant)
     return None
 
 

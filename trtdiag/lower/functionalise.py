@@ -27,8 +27,8 @@ from trtdiag.lower.view_inverses import (
 from trtdiag.lower.views_in_place import use_views
 
 
-def functionalised_graph(graph: Graph) -> tuple[dict[Node, Node], dict[Node, str]]:
-    """Replace in-place ops in ``graph``.
+def functionalised_graph(graph: Graph, *, random: bool = False) -> tuple[dict[Node, Node], dict[Node, str]]:
+    """Replace in-place ops in ``graph``; with ``random`` those that draw numbers into a tensor, too.
 
     Returns:
         The last value of each placeholder that was changed, and the in-place ops that had to stay, with the reason.
@@ -45,7 +45,7 @@ def functionalised_graph(graph: Graph) -> tuple[dict[Node, Node], dict[Node, str
         roots[node] = node if base is None else roots.get(base, base)
     stay: dict[Node, str] = {}
     for node in changing:
-        why = _obstacle(node, bases, roots)
+        why = _obstacle(node, bases, roots, random)
         if why:
             stay[node] = why
     locked = {roots[given] for node in stay for given in writes(node)}
@@ -84,14 +84,14 @@ def _bases(graph: Graph) -> dict[Node, Node | None]:
     return bases
 
 
-def _obstacle(node: Node, bases: Mapping[Node, Node | None], roots: Mapping[Node, Node]) -> str:
+def _obstacle(node: Node, bases: Mapping[Node, Node | None], roots: Mapping[Node, Node], random: bool) -> str:
     op = operator_of(node)
     if op is not None and torch.Tag.inplace_view in op.tags:
         return "it changes the form of an input or constant in place"
     variant = None if op is None else functional_variant(op)
     if op is None or variant is None:
         return "it changes a tensor in place and has no functional variant"
-    if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
+    if not random and torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
         return "it draws random numbers into a tensor"
     given = writes(node)
     if not variant.outputs and (len(given) != 1 or given[0] is not node.args[0]):

@@ -25,6 +25,7 @@ def lower(
     *,
     truncate_double: bool = False,
     in_torch: Sequence[str] = (),
+    random_outside: bool = False,
 ) -> Lowered:
     """The lowered form of a program; program, graph and ShapeEnv stay as they are.
 
@@ -34,6 +35,7 @@ def lower(
         keep: Which ops stay whole.
         truncate_double: Whether engines may compute float64 in float32; complex128 stays as it is otherwise.
         in_torch: Ops and modules that stay in PyTorch: those on complex numbers stay as they are.
+        random_outside: Whether random ops are taken apart into what is drawn and what is computed with it.
 
     Raises:
         InternalError: There is no graph, or a pass left the graph out of order.
@@ -43,6 +45,7 @@ def lower(
     exported = graph_of(program, "lowering", "lower-without-graph")
     draft = new_draft(program, exported, checked.graph_module, keep)
     draft.truncate_double, draft.in_torch = truncate_double, Entries(in_torch)
+    draft.random_outside = random_outside
     unvalued = unvalued_nodes(draft)
     check_draft(draft, "copying the program", unvalued)
     counts: list[PassCount] = []

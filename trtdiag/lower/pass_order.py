@@ -18,6 +18,7 @@ from trtdiag.lower.passes.indices import bring_indices_inside
 from trtdiag.lower.passes.memory_order import forget_memory_order
 from trtdiag.lower.passes.nested_graphs import inline_nested_graphs
 from trtdiag.lower.passes.quantizers import name_quantizers_alike
+from trtdiag.lower.passes.random_numbers import draw_outside
 from trtdiag.lower.passes.scalars import lift_scalars
 from trtdiag.lower.passes.scattered_rows import scatter_rows
 
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         "in-place", in_place, "before decomposing: only functional ops have decompositions, and order stops mattering"
     ),
+    Pass("random numbers", draw_outside, "before decomposing, which leaves random ops whole; after in-place ones"),
     Pass("dead code", take_dead_code_out, "what fell out so far needs no tracing"),
     Pass("quantizers", name_quantizers_alike, "before decomposing, which would tear them apart"),
     Pass("decompose", decompose, "as early as it can be: every later pass then sees few kinds of ops"),

@@ -9,7 +9,7 @@ from typing import TypeAlias, Union
 from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base
-from trtdiag.graph.limit import FROM_DATA, Limit
+from trtdiag.graph.limit import DRAWN, DRAWN_OUTSIDE, FROM_DATA, Limit
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader, NodeValues, NumberValue, OtherValue, TensorValue, Value
 from trtdiag.graph.walk import NodeKind, classify
@@ -132,7 +132,8 @@ class _Reading:
 
     def _op(self, node: Node, kind: NodeKind, call: Called) -> None:
         index = len(self._nodes)
-        nature = call.nature
+        drawn = node.meta.get(DRAWN, False)
+        nature = DRAWN_OUTSIDE if drawn else call.nature
         arguments = node.all_input_nodes
         before: set[int] = set()
         if self._memory is not None:
@@ -168,7 +169,7 @@ class _Reading:
         name, target = node.name, call.target or target_name(node.target)
         work = kind is _OP and not (call.shares and alias_base(node, self._values) is not None)
         read = tuple(reads), tuple(sizes), tuple(constants)
-        self._ops.append(Op(name, target, (), *read, work, nature, kind is not _ASSERT))
+        self._ops.append(Op(name, target, (), *read, work, nature, kind is not _ASSERT and not drawn))
         found = self._values.node(node)
         values = found.values
         if values and type(values[0]) is TensorValue and not found.is_list and found.symbols <= self._backed:

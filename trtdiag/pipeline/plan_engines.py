@@ -66,7 +66,14 @@ def plan_engines(
     """
     with stage("lower"), recording({} if program.exported is None else program.exported.state_dict):
         kept = options.partition.keep_in_torch
-        lowered = lower(program, checked, has_converter, truncate_double=options.truncate_double, in_torch=kept)
+        lowered = lower(
+            program,
+            checked,
+            has_converter,
+            truncate_double=options.truncate_double,
+            in_torch=kept,
+            random_outside=options.partition.random == "engine",
+        )
     with stage("precision"), recording():
         lowered = with_precision(lowered, options.precision, options.keep_fp32)
     # An engine's profile ends at sizes that the program takes.

@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.move_to_device import is_here
+from trtdiag.graph.limit import DRAWN
 from trtdiag.graph.operators import target_name, writes
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer, makes_floats
 from trtdiag.lower.draft import Draft
@@ -59,7 +60,7 @@ def _computed(
     """The value of a call on known values with its identity, ``None`` where it must or need not be computed."""
     if node.op != "call_function" or not all(source in known for source in node.all_input_nodes):
         return None
-    if not _may_run(node):
+    if not _may_run(node) or node.meta.get(DRAWN):
         return None
     args, kwargs = torch.fx.map_arg((node.args, node.kwargs), keys.__getitem__)
     key = (node.target, frozen(args), frozen(kwargs))

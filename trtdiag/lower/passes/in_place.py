@@ -19,7 +19,7 @@ def in_place(draft: Draft) -> int:
     """Replace in-place ops; what cannot be replaced stays, with a limit."""
     write_running_statistics(draft)
     before = sum(bool(writes(node)) for node in draft.graph.nodes)
-    changed, stay = functionalised_graph(draft.graph)
+    changed, stay = functionalised_graph(draft.graph, random=draft.random_outside)
     for node, why in stay.items():
         draft.limit(node, why)
     kinds = dict(zip(draft.placeholders, draft.input_specs, strict=True))

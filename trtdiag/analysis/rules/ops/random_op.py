@@ -27,7 +27,8 @@ def random_op(facts: PartitionFacts) -> Iterator[Hit]:
         def forward(self, x, noise): ...       # drawn outside and handed in
 
     Fix safety:
-        Manual: handing the numbers in changes the model's signature.
+        Manual: with random="engine" PyTorch draws all numbers before the engine, those of the original with the same
+        seed; handing them in changes the model's signature.
 
     Source:
         torch.Tag.nondeterministic_seeded of the op; dropout that drops nothing does not count.
@@ -39,5 +40,5 @@ def random_op(facts: PartitionFacts) -> Iterator[Hit]:
                 facts,
                 group,
                 f"{calls(group)} {draws} random numbers and {stays(group)}",
-                "draw outside of the model and hand the numbers in",
+                "pass random='engine' (--random engine) to have PyTorch draw first, or hand the numbers in",
             )
