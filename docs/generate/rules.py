@@ -14,9 +14,9 @@ _FAMILIES = {
     "GRD": "guards and sizes: broken ranges, sizes that must be equal, branches on a size, contradictions",
     "MET": "metadata that is missing or stale, ops without a source line",
     "OPS": "ops that stay in PyTorch: no converter, over a limit, sizes from data, writes in place, random",
-    "PRT": "the split: many or small engines, heavy boundaries, which op costs how many engines",
+    "PRT": "the split: many or small engines, heavy boundaries, what an op costs, quantized ops outside of engines",
     "SYM": "symbols: unbounded, pinned to a constant, without a range; volume and memory at the maximum",
-    "TYP": "int64, float64, dtypes without a counterpart",
+    "TYP": "int64, float64, dtypes without a counterpart, quantizers that win nothing",
 }
 
 

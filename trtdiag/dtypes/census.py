@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor, Role, WideTensor
 from trtdiag.dtypes.intervals import value_spans
+from trtdiag.dtypes.quantizers import quantized_tensors
 from trtdiag.dtypes.value_span import Span
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
@@ -56,6 +57,7 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         unsupported=tuple(unsupported),
         native_int64="int64" in target.dtypes,
         constants=found.constants,
+        quantized=quantized_tensors(program, checked.graph_module.graph),
     )
 
 

@@ -60,6 +60,52 @@ class OddTensor:
 
 
 @dataclass(frozen=True)
+class QuantizedReader:
+    """An op that computes with floats that come of quantized numbers.
+
+    Attributes:
+        node: Its name.
+        op: As one writes it.
+        floats: Whether no kernel computes it in INT8.
+        beside: The other operand of a product, where that comes of no quantized numbers.
+    """
+
+    node: str
+    op: str
+    floats: bool
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class QuantizedTensor:
+    """A tensor that is quantized, at one of the places where floats come of it again.
+
+    Attributes:
+        node: The node that dequantizes, or does both at once; that which quantizes where products of integers follow.
+        op: As one writes it.
+        frame: Its source line.
+        weight: Whether a constant is quantized.
+        made_by: The op whose result is quantized; empty for inputs and weights of the program.
+        by_product: Whether that is a convolution or a product.
+        from_data: Whether scales or zero points are computed from the data.
+        symmetric: Whether 0 stands for 0; ``None`` where that is not known.
+        odd_axis: Why TensorRT does not fuse scales along this dim; empty where it does.
+        readers: Who computes with it.
+    """
+
+    node: str
+    op: str
+    frame: Frame | None
+    weight: bool
+    made_by: str
+    by_product: bool
+    from_data: bool
+    symmetric: bool | None
+    odd_axis: str
+    readers: tuple[QuantizedReader, ...]
+
+
+@dataclass(frozen=True)
 class DtypeFacts:
     """The dtypes of a program for one target.
 
@@ -71,6 +117,7 @@ class DtypeFacts:
         unsupported: Tensors of dtypes without counterpart on the target (complex, uint16, ...).
         native_int64: Whether the target has int64.
         constants: What was read of the program's tensors, for ``plan_types``; no fact of its own.
+        quantized: What is quantized, in graph order.
     """
 
     target: str
@@ -80,3 +127,4 @@ class DtypeFacts:
     unsupported: tuple[OddTensor, ...]
     native_int64: bool
     constants: Mapping[Hashable, Span] = field(default_factory=dict, repr=False, compare=False)
+    quantized: tuple[QuantizedTensor, ...] = ()
