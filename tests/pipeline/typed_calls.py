@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 
 import trtdiag
+from trtdiag.converters import Call, DType, Value, converter
+from trtdiag.testing import check_converter
 
 
 def good(module: torch.nn.Module, program: torch.export.ExportedProgram) -> trtdiag.CompiledProgram:
@@ -29,6 +31,21 @@ def good(module: torch.nn.Module, program: torch.export.ExportedProgram) -> trtd
     print(report.verdict, verification.passed, times.results, fix.proven)
     trtdiag.save(trtdiag.rebuild(compiled, "tensorrt", target="10.16", optimization_level=5), "model_trt.pt2")
     return trtdiag.load("model_trt.pt2")
+
+
+@converter
+def doubled(call: Call) -> Value:
+    half: Value = call.tensor("x") * call.number("by")
+    return call.write.cast(half + half, DType.FLOAT32)
+
+
+@converter  # type: ignore[type-var]
+def no_converter(call: Call) -> str:
+    return call.op_name
+
+
+def checked(op: torch._ops.OpOverload) -> tuple[str, ...]:
+    return check_converter(op, (torch.ones(2), 3.0), targets=["8.6"]).targets
 
 
 def wrong(program: torch.export.ExportedProgram) -> None:

@@ -272,6 +272,32 @@ def test_what_others_read_is_copied_as_before_and_told(run: Callable[..., Any], 
         torch.testing.assert_close(ours, theirs)
 
 
+class Counting(nn.Module):
+    """Counts its calls, and keeps what it last saw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int32))
+        self.register_buffer("last", torch.zeros(3, 5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls.add_(1)
+        self.last.copy_(x.tanh())
+        return self.last * 2 + self.calls
+
+
+def test_what_is_wholly_new_is_no_cache_of_which_anything_is_told() -> None:
+    model = Counting()
+    exported = torch.export.export(copy.deepcopy(model), (torch.randn(3, 5),))
+    program = trtdiag.compile(exported, backend="reference", target="8.6", min_segment_ops=1)
+    assert notes_of(program) == []
+    for _ in range(3):
+        x = torch.randn(3, 5)
+        torch.testing.assert_close(program(x), model(x))
+    for ours, theirs in zip(program.state(), model.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
 def test_a_compiled_program_is_compiled_again() -> None:
     model = Decoder()
     first = trtdiag.compile(

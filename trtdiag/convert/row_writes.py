@@ -41,7 +41,7 @@ class _Made:
 def row_write(
     node: Node, cache: Node, inside: Collection[str], entering: Collection[str], caches: Collection[Node]
 ) -> RowWrite | str:
-    """How a cache is written outside of an engine; why it cannot be, in words.
+    """How a cache is written outside of an engine; why it cannot be, in words, empty for what is no cache.
 
     Args:
         node: What the program leaves the cache with.
@@ -51,8 +51,10 @@ def row_write(
         caches: All that the program writes to; they may be written by the time that an operand is read.
     """
     made = _made_of(node)
-    if not made.writes or made.root is not cache:
-        return "it is not the cache with some elements written over that it is left with"
+    if not made.writes:  # all of it is new: a count, say
+        return ""
+    if made.root is not cache:
+        return "what it is left with is made of something else"
     own = made.own
     if not all(each.name in inside for each in own):
         return "it is not written in one engine"

@@ -135,7 +135,7 @@ class _Segment:
             found = row_write(node, cache, inside, entering, {*left.values()})
             if isinstance(found, RowWrite):
                 yield found
-            else:
+            elif found:
                 self._copied.setdefault(self._why_not.get(node, found), []).append(cache.name)
 
     def _input(self, name: str) -> Crossing:
