@@ -167,6 +167,17 @@ def test_an_assumption_goes_by_symbol_value_node_and_line() -> None:
     assert [bound.range.min for bound in report.analysis.program.bounds] == [3]
 
 
+def test_what_the_program_says_itself_has_no_effect() -> None:
+    asked = spoken()
+    with pytest.warns(trtdiag.OptionWarning) as told:
+        report = trtdiag.analyze(asked, assume={"index": 9}, max_sizes={"count": 6}, target="11.4")
+    assert [str(each.message) for each in told] == [
+        "max_sizes='count' has no effect: it is 1..6 without it",
+        "assume='index.shape[0]' has no effect: it is 0..9 without it",
+    ]
+    assert [finding for finding in report.findings if finding.rule == "SYM207"] == []
+
+
 def test_what_is_assumed_proves_nothing() -> None:
     class Within(nn.Module):
         def forward(self, x: Tensor, lengths: Tensor) -> Tensor:

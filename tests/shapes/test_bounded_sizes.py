@@ -115,8 +115,11 @@ def test_what_is_said_of_sizes(program: Program) -> None:
 def test_nothing_said_is_nothing_changed(program: Program) -> None:
     assert bounded(program) is program
     once = bounded(program, [("item", 0, 9)], [("w", 8)])
-    (note,) = bounded(once, [("item", None, 9)]).notes
-    assert note == "item is 0..9 without being told"
+    again = bounded(replace(once, bounds=()), [("item", None, 9)], [("w", 8)])
+    assert [(bound.unneeded, bound.said) for bound in again.bounds] == [(True, (None, None))] * 2
+    assert again.exported is not None
+    assert once.exported is not None
+    assert len(again.exported.graph.nodes) == len(once.exported.graph.nodes)
 
 
 @each(

@@ -1,4 +1,4 @@
-"""Entries of ``keep_in_torch``, ``keep_fp32`` and ``keep_float`` that name nothing, with the names that were meant."""
+"""Entries of ``keep_in_torch``, ``keep_fp32`` and ``keep_float`` that name nothing, and bounds that change no size."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from torch.fx import Graph
 
 from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.user_entries import Entries, beginnings
@@ -16,6 +17,17 @@ from trtdiag.wording import near
 
 _MOST_NAMED = 3
 _ALIKE = 0.8  # own choice: all ops agree in ``aten.``, which says nothing
+
+
+def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:
+    """A warning for each entry of the options that names no op and no module, or says of a size what is known of it."""
+    known = [
+        OptionWarning("assume" if bound.assumed else "max_sizes", bound.name, f"it is {bound.range} without it")
+        for bound in analysis.program.bounds
+        if bound.unneeded
+    ]
+    partition = analysis.partition
+    return (*known, *([] if partition is None else unused_entries(partition, analysis.checked)))
 
 
 def unused_entries(partition: PartitionFacts, checked: Checked | None) -> Iterator[OptionWarning]:

@@ -58,7 +58,7 @@ def _rebuilt(exported: ExportedProgram, bounds: Sequence[Bound]) -> ExportedProg
     graph, _ = copied_graph(exported.graph)
     shown = shown_at(graph)
     for bound in bounds:
-        if bound.assumed:
+        if bound.assumed and not bound.unneeded:
             _check(graph, bound, *shown[bound.symbol])
     return rebuilt_program(
         exported,

@@ -158,6 +158,11 @@ class Bound:
     place: str = ""
 
     @property
+    def unneeded(self) -> bool:
+        """Whether the program has it all without being told."""
+        return self.range == self.before
+
+    @property
     def said(self) -> tuple[int | None, int | None]:
         """The ends that the user gave: ``None`` where the program has the same."""
         least = None if self.range.min == self.before.min else self.range.min

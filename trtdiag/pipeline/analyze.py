@@ -15,7 +15,7 @@ from trtdiag.analysis.registry import rules
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.analysis.tried_builds import TriedBuilds
-from trtdiag.analysis.unused_entries import unused_entries
+from trtdiag.analysis.unused_entries import entry_warnings
 from trtdiag.arguments import checked, flag, function, instance, optional
 from trtdiag.converter_packages import failures
 from trtdiag.dims.system import dim_system
@@ -32,7 +32,7 @@ from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.option_keywords import AnalyzeKeywords, shows_options
-from trtdiag.option_warnings import OptionWarning, warn_of, without_effect
+from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, Progress, of_kind, with_changes
 from trtdiag.pipeline.plan_engines import plan_engines
 from trtdiag.pipeline.stages import DIAGNOSIS, PLANNING, Clock
@@ -97,11 +97,6 @@ def analyze(
     found = examine(resolve_source(source, inputs, meta=meta), chosen, Clock(progress), whole=chosen.try_build)
     warn_of((*without_effect(chosen), *entry_warnings(found), *failures()))
     return Report(found, rules=rules())
-
-
-def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:
-    """A warning for each entry of the options that names no op and no module of the program."""
-    return () if analysis.partition is None else tuple(unused_entries(analysis.partition, analysis.checked))
 
 
 def examine(

@@ -154,7 +154,7 @@ def _assuming(engine: Engine, program: Program) -> Engine:
     said = {
         bound.symbol: AssumedSize(bound.name, *bound.said, bound.place)
         for bound in program.bounds
-        if bound.assumed and bound.symbol in manifest.ranges
+        if bound.assumed and not bound.unneeded and bound.symbol in manifest.ranges
     }
     return replace(engine, manifest=replace(manifest, assumed=said)) if said else engine
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.fallbacks import partition_facts
 from trtdiag.analysis.not_checked import after_compiling
+from trtdiag.analysis.unused_entries import entry_warnings
 from trtdiag.arguments import checked, function, instance, optional
 from trtdiag.calibration.batches import Batches
 from trtdiag.calibration.facts import QuantizationFacts
@@ -28,7 +29,7 @@ from trtdiag.option_keywords import CompileKeywords, shows_options
 from trtdiag.option_warnings import warn_of, without_effect
 from trtdiag.options import AUTO, LATENCY, CompileOptions, Progress, with_changes
 from trtdiag.pipeline.accuracy_repair import mended
-from trtdiag.pipeline.analyze import diagnosis_options, entry_warnings, examine
+from trtdiag.pipeline.analyze import diagnosis_options, examine
 from trtdiag.pipeline.build import Builder, assembled
 from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.compare import compared, engines_of

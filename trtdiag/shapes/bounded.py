@@ -31,14 +31,13 @@ def bounded(program: Program, assumed: Sequence[AskedBound] = (), max_sizes: Seq
     Raises:
         DimsError: ``unknown-dim``, ``unknown-size``; ``max-not-allowed``, ``max-dim``; ``assumption-not-allowed``.
     """
-    if program.exported is None or not (assumed or max_sizes):
+    if not (assumed or max_sizes):
         return program
-    bounds = [*_maxima(program, max_sizes), *_assumptions(program, assumed)]
-    changing = [bound for bound in bounds if bound.range != bound.before]
-    notes = [f"{bound.name} is {bound.before} without being told" for bound in bounds if bound not in changing]
-    made = with_bounds(program, changing)
+    if program.exported is None:
+        return replace(program, notes=(*program.notes, "greatest sizes that were given: there is no graph"))
+    made = with_bounds(program, [*_maxima(program, max_sizes), *_assumptions(program, assumed)])
     _refuse_conflict(program, made, max_sizes)
-    return replace(made, notes=(*made.notes, *notes))
+    return made
 
 
 def _maxima(program: Program, asked: Sequence[tuple[str, int]]) -> Iterator[Bound]:

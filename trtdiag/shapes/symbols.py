@@ -102,7 +102,7 @@ def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> Symbo
         born_by=born_by,
         uses=found.uses,
         expressions=tuple(to_text(expr, program.names) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
-        assumed=any(bound.assumed and bound.symbol == name for bound in program.bounds),
+        assumed=any(b.assumed and not b.unneeded and b.symbol == name for b in program.bounds),
     )
 
 

@@ -36,7 +36,7 @@ def assumed_size(program: Program, symbols: SymbolTable, memory: MemoryEstimate 
     table = {symbol.symbol: symbol for symbol in symbols.symbols}
     for bound in program.bounds:
         symbol = table.get(bound.symbol)
-        if not bound.assumed or symbol is None:
+        if not bound.assumed or bound.unneeded or symbol is None:
             continue
         facts = [
             Evidence(f"assumed: {bound_word((bound.name, *bound.said))}", "--assume"),
