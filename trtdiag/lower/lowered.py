@@ -13,7 +13,7 @@ from trtdiag.lower.draft import new_draft
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.graph_copy import graph_of
 from trtdiag.lower.invariants import check_draft, unvalued_nodes
-from trtdiag.lower.lowered_facts import Lowered, PassCount
+from trtdiag.lower.lowered_facts import TRANSFORM, Lowered, PassCount
 from trtdiag.lower.pass_order import PASSES
 from trtdiag.lower.preserved_ops import keeps_by_default
 
@@ -53,6 +53,7 @@ def lower(
         counts.append(PassCount(each.name, each.run(draft)))
         check_draft(draft, f"the pass {each.name!r}", unvalued)
     draft.graph_module.recompile()
+    computed = {node.meta.get(TRANSFORM) for node in draft.graph.nodes}  # those of constants are constants now
     return Lowered(
         graph_module=draft.graph_module,
         signature=draft.signature(),
@@ -61,7 +62,7 @@ def lower(
         guards=program.guards,
         passes=tuple(counts),
         limits=tuple(draft.limits),
-        transforms=tuple(draft.transforms),
+        transforms=tuple(each for each in draft.transforms if each.node in computed),
         traced=draft.traced,
         decomposed=draft.decomposed,
     )

@@ -34,6 +34,10 @@ class LoweringLimit:
     origin: OpOrigin
 
 
+TRANSFORM = "transform"
+"""The entry of a node's metadata that names the Fourier transform that it is a part of."""
+
+
 @dataclass(frozen=True)
 class FourierProducts:
     """A Fourier transform that was written as products with constant matrices.

@@ -21,7 +21,7 @@ from trtdiag.lower.complex.rules import rule_of
 from trtdiag.lower.complex.transforms import FOURIER, Transform, transform_of
 from trtdiag.lower.draft import Draft, insert_steps
 from trtdiag.lower.local_trace import Tracer, alike
-from trtdiag.lower.lowered_facts import FourierProducts
+from trtdiag.lower.lowered_facts import TRANSFORM, FourierProducts
 from trtdiag.lower.precision.own_reasons import KEEPS_FLOAT32
 from trtdiag.lower.template import Ref, UntraceableError, filled, frozen, replaced
 from trtdiag.lower.tracing_conditions import asking
@@ -111,7 +111,7 @@ class _Rewriting:
             raise UntraceableError("its real form has another dtype or other sizes than the program recorded")
         made = insert_steps(self.draft.graph, node, template, given.nodes)
         for each in made[len(given.nodes) :] if transform is not None else ():
-            each.meta[KEEPS_FLOAT32] = _SPECTRUM
+            each.meta |= {KEEPS_FLOAT32: _SPECTRUM, TRANSFORM: node.name}
         if transform is not None:
             self._note(node, op, transform, given.nodes[0].meta["val"])
         self._enter(node, template.result, made)
