@@ -202,3 +202,16 @@ TRANSFORMS: Mapping[str, Row] = {
         length=30,
     ),
 }
+
+# Along the dim whose length the input decides; x is (n, 15, 17), and torch tells n from its other sizes.
+DYNAMIC: Mapping[str, Row] = {
+    "fft": lambda z, w, x: torch.fft.fft(z, dim=0),
+    "ifft": lambda z, w, x: torch.fft.ifft(z, dim=0),
+    "rfft": lambda z, w, x: torch.fft.rfft(x, dim=0, norm="ortho"),
+    "irfft, even": lambda z, w, x: torch.fft.irfft(z, n=2 * z.shape[0], dim=0),
+    "irfft, odd": lambda z, w, x: torch.fft.irfft(z, n=2 * z.shape[0] - 1, dim=0, norm="ortho"),
+    "beside a fixed length": lambda z, w, x: torch.fft.rfft2(x, dim=(0, 2)),
+    "back beside a fixed length": lambda z, w, x: torch.fft.irfft2(
+        z, s=(17, 2 * z.shape[0]), dim=(2, 0), norm="forward"
+    ),
+}

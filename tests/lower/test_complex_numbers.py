@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from tests.lower.agreement import assert_lowered_agrees, assert_same, lowered_of, targets, user_outputs
-from tests.lower.complex_rows import ARITHMETIC, FUNCTIONS, MOVES, PRODUCTS, TRANSFORMS, Row, written
+from tests.lower.complex_rows import ARITHMETIC, DYNAMIC, FUNCTIONS, MOVES, PRODUCTS, TRANSFORMS, Row, written
 from tests.random_cases import some
 from trtdiag.convert.registry import has_converter
 from trtdiag.frontend.capture import capture
@@ -41,9 +41,9 @@ def complex_ops(lowered: Lowered) -> list[str]:
     return [each for each in found if each != "aten.view_as_complex.default"]
 
 
-def check(rows: Mapping[str, Row]) -> None:
+def check(rows: Mapping[str, Row], shape: tuple[int, ...] = (4, 6, 5)) -> None:
     torch.manual_seed(5)
-    example = tuple(torch.randn(4, 6, 5) for _ in range(5))
+    example = tuple(torch.randn(shape) for _ in range(5))
     exported = export(Rows(list(rows.values())), example, dynamic_shapes=[{0: N}] * 5)
     # Parts are products and sums of float32 where torch's own kernels round once more or less: the usual tolerance.
     _, lowered = assert_lowered_agrees(exported, example, keep=has_converter, beside_torch=False)
@@ -76,6 +76,10 @@ def test_ops_become_real_ones(family: str) -> None:
             except Exception as error:
                 raise AssertionError(f"{name}: {error}") from error
         raise
+
+
+def test_transforms_of_a_length_that_the_input_decides() -> None:
+    check(DYNAMIC, (4, 15, 17))
 
 
 class Spectral(nn.Module):
@@ -132,10 +136,11 @@ class Island(nn.Module):
 
 
 STAYS: Mapping[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
-    "of a dynamic length": (
+    "of a long dynamic length": (
         lambda z: torch.fft.fft(z, dim=0),
         "aten._fft_c2c.default",
-        "it transforms dim 0, whose length depends on the input: no constant matrix does that",
+        "it transforms dim 0, whose length depends on the input and may be 513: products are written for such a length"
+        " up to 512",
     ),
     "long and prime": (
         lambda z: torch.fft.fft(z, n=1021),
@@ -165,8 +170,9 @@ STAYS: Mapping[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
 @pytest.mark.parametrize("name", STAYS)
 def test_what_is_not_written_stays_alone_with_its_reason(name: str) -> None:
     op, target, why = STAYS[name]
-    example = (torch.randn(4, 101),)  # another size than the dynamic one can have, or torch adds a guard
-    exported = export(Island(op), example, dynamic_shapes=({0: N},))
+    longest = 513 if "long dynamic" in name else 13
+    example = (torch.randn(4, 1009 if longest == 513 else 101),)  # no size that the dynamic one has: torch adds a guard
+    exported = export(Island(op), example, dynamic_shapes=({0: Dim("n", min=1, max=longest)},))
     _, lowered = assert_lowered_agrees(exported, example, keep=has_converter, beside_torch=False)
     assert [(limit.target, limit.why) for limit in lowered.limits] == [(target, why)]
     assert complex_ops(lowered).count(target) == 1

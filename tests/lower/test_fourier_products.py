@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from tests.harness.rows import each
-from trtdiag.lower.complex.exponentials import MOST_TERMS, TooLongError, arithmetic, factors, of_fft
+from trtdiag.lower.complex.exponentials import (
+    MOST_TERMS,
+    Exponentials,
+    TooLongError,
+    arithmetic,
+    computed_tables,
+    factors,
+    of_fft,
+)
 from trtdiag.lower.complex.pair import Call, Pair
 from trtdiag.lower.complex.transforms import fourier, transform_of
 
@@ -69,6 +77,20 @@ def test_transforms_of_all_lengths_are_those_of_an_fft(points: int) -> None:
             )
             real = torch.fft.irfft(half, n=points, norm="forward") * scale
             close(transformed(aten._fft_c2r.default, half, dtype, last_dim_size=points, **given), real, dtype, points)
+
+
+@each("points", (1, 2, 3, 509, 511, 512))
+def test_matrices_that_are_computed_are_the_constant_ones(points: int) -> None:
+    half = points // 2 + 1
+    for rows, columns, halved in ((points, points, False), (points, half, False), (half, points, True)):
+        for norm, scale in ((0, 1.0), (1, points**-0.5), (2, 1 / points)):
+            wanted = Exponentials(rows, columns, points, -1, scale, halved).tables(torch.float64)
+            got = computed_tables(
+                *(rows, columns, points, -1, norm), halved=halved, dtype=torch.float32, device=torch.device("cpu")
+            )
+            # An angle below one turn is off by 2 pi times half a unit in the last place of 1, and rounded twice more.
+            for ours, theirs in ((got.real, wanted.real), (got.imag, wanted.imag)):
+                assert (ours - theirs).abs().max() <= 1.5e-6 * scale
 
 
 def test_any_dim_of_any_length_can_be_transformed() -> None:

@@ -9,7 +9,7 @@ from trtdiag.graph.operators import operator_of, schema_name
 
 _VIEWS = frozenset({"aten::view_as_real", "aten::view_as_complex", "aten::resolve_conj"})
 _VIEWED = "between complex numbers of PyTorch and an engine it is a view of pairs of real ones, which copies nothing"
-_FIXED = "give it a fixed length of small factors (torch.fft.rfft(x, n=512)), or leave it to PyTorch"
+_FIXED = "give it a length of small factors, or one of at most 512 (torch.fft.rfft(x, n=512)), or leave it to PyTorch"
 _REAL = "write it with real and imaginary part (torch.view_as_real), or leave it to PyTorch"
 _DOUBLE = "pass truncate_double=True (--truncate-double), or use complex64"
 

@@ -40,15 +40,16 @@ TRANSFORM = "transform"
 
 @dataclass(frozen=True)
 class FourierProducts:
-    """A Fourier transform that was written as products with constant matrices.
+    """A Fourier transform that was written as products with matrices.
 
     Attributes:
         node: The name of the op that it was.
         target: The op.
         origin: Source line and module.
-        points: Along each dim that it transforms.
+        points: At most along each dim that it transforms.
+        fixed: Whether all of these lengths are fixed, and the matrices constants.
         times: How often it is done, the product of its other dims; ``None`` where no expression says that.
-        operations: Multiplications and additions of one such transform.
+        operations: Multiplications and additions of one such transform, at its greatest lengths.
         of_fft: About as many of an FFT.
     """
 
@@ -56,6 +57,7 @@ class FourierProducts:
     target: str
     origin: OpOrigin
     points: tuple[int, ...]
+    fixed: bool
     times: Expr | None
     operations: int
     of_fft: int

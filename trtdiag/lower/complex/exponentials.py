@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 
@@ -78,6 +79,33 @@ class Exponentials:
             real, imag = real * weights, torch.where(single[:, None], 0.0, imag * weights)
         # A sine of pi is 1e-16 in float64, and 0.
         return Pair(*(torch.where(part.abs() < 1e-15 * self.scale, 0.0, part).to(dtype) for part in (real, imag)))
+
+
+def computed_tables(
+    rows: Any,
+    columns: Any,
+    points: Any,
+    sign: int,
+    normalization: int,
+    *,
+    halved: bool,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Pair:
+    """The matrix of ``Exponentials`` for a length that the input decides, by ops of a graph.
+
+    Integers stay below the square of ``MOST_TERMS``; an angle is below one turn, and exact to the last place or two.
+    """
+    length = torch.full((), points, dtype=torch.int64, device=device)
+    row = torch.arange(rows, device=device)[:, None]
+    product = torch.remainder(row * torch.arange(columns, device=device), length)
+    angle = product.to(dtype) / length.to(dtype) * (2 * math.pi)
+    scale = {0: None, 1: length.to(dtype).rsqrt(), 2: length.to(dtype).reciprocal()}[normalization]
+    real, imag = angle.cos(), angle.sin() * sign
+    if halved:
+        single = torch.remainder(row * 2, length) == 0
+        real, imag = torch.where(single, real, real * 2), torch.where(single, 0.0, imag * 2)
+    return Pair(real, imag) if scale is None else Pair(real * scale, imag * scale)
 
 
 @lru_cache(maxsize=1024)

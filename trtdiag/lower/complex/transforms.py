@@ -1,9 +1,9 @@
-"""Fourier transforms of fixed lengths, dim by dim, as products with the matrices of ``exponentials.py``."""
+"""Fourier transforms, dim by dim, as products with the matrices of ``exponentials.py``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,18 @@ import torch
 from torch import Tensor
 
 from trtdiag.lower.complex.arithmetic import times
-from trtdiag.lower.complex.exponentials import Exponentials, TooLongError, arithmetic, factors, of_fft
+from trtdiag.lower.complex.exponentials import (
+    MOST_TERMS,
+    Exponentials,
+    TooLongError,
+    arithmetic,
+    computed_tables,
+    factors,
+    of_fft,
+)
 from trtdiag.lower.complex.pair import Call, Pair, on_pairs
 from trtdiag.lower.complex.products import product, real_product
-from trtdiag.lower.template import UntraceableError
+from trtdiag.lower.template import UntraceableError, written_size
 
 FOURIER = frozenset({"aten::_fft_r2c", "aten::_fft_c2r", "aten::_fft_c2c"})
 
@@ -25,38 +33,48 @@ class Along:
 
     Attributes:
         dim: The dim.
-        points: Its length.
+        points: Its length; an expression of torch where the input decides it.
+        most: The greatest that it can be.
         kind: ``c2c``, ``r2c`` or ``c2r``.
         sign: As in ``Exponentials``.
-        scale: The factor of its share in the normalization.
+        normalization: As the ops have it: 1 divides by the root of the length, 2 by the length.
         halved: Whether a spectrum on the real side is half of one.
     """
 
     dim: int
-    points: int
+    points: Any
+    most: int
     kind: str
     sign: int
-    scale: float
+    normalization: int
     halved: bool = True
 
     @property
-    def frequencies(self) -> int:
+    def is_fixed(self) -> bool:
+        """Whether its matrices are constants."""
+        return isinstance(self.points, int)
+
+    @property
+    def frequencies(self) -> Any:
         """How many of them there are on the complex side of a real transform."""
         return self.points // 2 + 1 if self.halved else self.points
 
     def tables(self) -> tuple[Exponentials, ...]:
-        """The matrices, in the order in which they are used."""
+        """The constant matrices, in the order in which they are used; none where the input decides the length."""
+        if not self.is_fixed:
+            return ()
         n, sign, split = self.points, self.sign, factors(self.points)
+        scale = {0: 1.0, 1: n**-0.5, 2: 1 / n}[self.normalization]
         if len(split) == 1:
             rows = self.frequencies if self.kind == "c2r" else n
             columns = self.frequencies if self.kind == "r2c" else n
-            return (Exponentials(rows, columns, n, sign, self.scale, halved=self.kind == "c2r"),)
+            return (Exponentials(rows, columns, n, sign, scale, halved=self.kind == "c2r"),)
         a, b = split
         used = b if self.kind == "c2c" else -(-self.frequencies // a)
         if self.kind == "c2r":
-            weights = Exponentials(self.frequencies, 1, n, sign, self.scale, halved=True)
+            weights = Exponentials(self.frequencies, 1, n, sign, scale, halved=True)
             return weights, Exponentials(b, used, b, sign), Exponentials(b, a, n, sign), Exponentials(a, a, a, sign)
-        return Exponentials(a, a, a, sign), Exponentials(a, b, n, sign), Exponentials(b, used, b, sign, self.scale)
+        return Exponentials(a, a, a, sign), Exponentials(a, b, n, sign), Exponentials(b, used, b, sign, scale)
 
 
 @dataclass(frozen=True)
@@ -67,27 +85,37 @@ class Transform:
 
     @property
     def points(self) -> tuple[int, ...]:
-        """Along each dim, in the program's order of dims."""
-        return tuple(each.points for each in sorted(self.dims, key=lambda each: each.dim))
+        """At most along each dim, in the program's order of dims."""
+        return tuple(each.most for each in sorted(self.dims, key=lambda each: each.dim))
 
     def costs(self) -> tuple[int, int]:
-        """Multiplications and additions of one transform over all dims: as products, and about those of an FFT."""
-        total = math.prod(self.points)
-        rows = [total // each.points for each in self.dims]
-        as_products = sum(
-            count * arithmetic(each.points, real=each.kind != "c2c")
-            for each, count in zip(self.dims, rows, strict=True)
-        )
-        return as_products, of_fft(total, real=any(each.kind != "c2c" for each in self.dims))
+        """Multiplications and additions of one transform over all dims: as products, and about those of an FFT.
+
+        At the greatest lengths.  The other dims of a real transform are done for half of the frequencies.
+        """
+        total, as_products = math.prod(self.points), 0
+        real = next((each for each in self.dims if each.kind != "c2c"), None)
+        for each in self.dims:
+            rows = total // each.most
+            if real is not None and each is not real and real.halved:
+                rows = rows // real.most * (real.most // 2 + 1)
+            as_products += rows * arithmetic(each.most, real=each is real)
+        return as_products, of_fft(total, real=real is not None)
 
 
-def transform_of(name: str, given: Mapping[str, Any], val: Tensor) -> Transform:
+def transform_of(
+    name: str,
+    given: Mapping[str, Any],
+    val: Tensor,
+    greatest: Callable[[torch.SymInt], int | None] = lambda _size: MOST_TERMS,
+) -> Transform:
     """What a call is to do.
 
     Args:
         name: The op, by ``schema_name``.
         given: Its arguments by name.
         val: The value of its input.
+        greatest: The greatest that a size can be, ``None`` where it has no end.
 
     Raises:
         UntraceableError: It is left to an FFT of PyTorch, and why.
@@ -96,44 +124,50 @@ def transform_of(name: str, given: Mapping[str, Any], val: Tensor) -> Transform:
     sizes: list[Any] = [val.shape[dim] for dim in dims]
     if name == "aten::_fft_c2r":
         sizes[-1] = given["last_dim_size"]
-    dynamic = next((dim for dim, size in zip(dims, sizes, strict=True) if not isinstance(size, int)), None)
-    if dynamic is not None:
-        raise UntraceableError(
-            f"it transforms dim {dynamic}, whose length depends on the input: no constant matrix does that"
-        )
+    most = [
+        size if isinstance(size, int) else _most(dim, greatest(size)) for dim, size in zip(dims, sizes, strict=True)
+    ]
     if val.dtype in (torch.float16, torch.complex32):
         raise UntraceableError("it transforms half precision, whose sums lose the small frequencies")
-    if not dims or not all(sizes):
+    if not dims or not all(most):
         raise UntraceableError("it transforms nothing")
     try:
-        return Transform(tuple(_along(name, given, dims, sizes, val)))
+        for points in most:
+            factors(points)
+        return Transform(tuple(_along(name, given, list(zip(dims, sizes, most, strict=True)), val)))
     except TooLongError as why:
-        real = name != "aten::_fft_c2c" and why.points == sizes[-1]
+        real = name != "aten::_fft_c2c" and why.points == most[-1]
         raise UntraceableError(why.told(real=real)) from None
 
 
-def _along(name: str, given: Mapping[str, Any], dims: list[int], sizes: list[int], val: Tensor) -> Iterator[Along]:
-    scales = [{0: 1.0, 1: size**-0.5, 2: 1.0 / size}[given["normalization"]] for size in sizes]
-    others = zip(dims[:-1], sizes[:-1], scales[:-1], strict=True)
-    for points in sizes:
-        factors(points)
+def _most(dim: int, greatest: int | None) -> int:
+    if greatest is None or greatest > MOST_TERMS:
+        end = "has no end" if greatest is None else f"may be {greatest}"
+        raise UntraceableError(
+            f"it transforms dim {dim}, whose length depends on the input and {end}: products are written for such a"
+            f" length up to {MOST_TERMS}"
+        )
+    return greatest
+
+
+def _along(name: str, given: Mapping[str, Any], dims: list[tuple[int, Any, int]], val: Tensor) -> Iterator[Along]:
+    norm, last, others = given["normalization"], dims[-1], dims[:-1]
     if name == "aten::_fft_c2c":
-        sign = -1 if given["forward"] else 1
-        yield from (Along(*each[:2], "c2c", sign, each[2]) for each in zip(dims, sizes, scales, strict=True))
+        yield from (Along(*each, "c2c", -1 if given["forward"] else 1, norm) for each in dims)
     elif name == "aten::_fft_r2c":
-        yield Along(dims[-1], sizes[-1], "r2c", -1, scales[-1], halved=given["onesided"])
-        yield from (Along(dim, size, "c2c", -1, scale) for dim, size, scale in others)
+        yield Along(*last, "r2c", -1, norm, halved=given["onesided"])
+        yield from (Along(*each, "c2c", -1, norm) for each in others)
     else:
-        last = Along(dims[-1], sizes[-1], "c2r", 1, scales[-1])
-        if val.shape[dims[-1]] != last.frequencies:
+        real = Along(*last, "c2r", 1, norm)
+        if written_size(val.shape[real.dim]) != written_size(real.frequencies):
             raise UntraceableError("it takes another number of frequencies than its result has")
-        yield from (Along(dim, size, "c2c", 1, scale) for dim, size, scale in others)
-        yield last
+        yield from (Along(*each, "c2c", 1, norm) for each in others)
+        yield real
 
 
 @on_pairs("_fft_r2c", "_fft_c2r", "_fft_c2c")
 def fourier(call: Call, **given: Any) -> Any:
-    """Products with constant matrices, dim by dim, where the lengths are fixed and such products short enough.
+    """Products with matrices, dim by dim: constant ones where the length is fixed, else computed for it up to 512.
 
     ``call.tables`` are the matrices of each dim in turn.
     """
@@ -141,9 +175,18 @@ def fourier(call: Call, **given: Any) -> Any:
     part = x.real if isinstance(x, Pair) else x
     tables = iter(call.tables)
     for along in transform_of(call.op._schema.name, given, part).dims:
-        mine = [next(tables) for _ in along.tables()]
+        mine = [next(tables) for _ in along.tables()] or [_computed_table(along, call.dtype, part.device)]
         x = _one_product(x, along, mine[0]) if len(mine) == 1 else _two_products(x, along, mine)
     return x
+
+
+def _computed_table(along: Along, dtype: torch.dtype, device: torch.device) -> Pair:
+    rows = along.frequencies if along.kind == "c2r" else along.points
+    columns = along.frequencies if along.kind == "r2c" else along.points
+    halved = along.kind == "c2r"
+    return computed_tables(
+        rows, columns, along.points, along.sign, along.normalization, halved=halved, dtype=dtype, device=device
+    )
 
 
 def _one_product(x: Any, along: Along, table: Pair) -> Any:

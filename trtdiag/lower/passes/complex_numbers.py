@@ -25,7 +25,7 @@ from trtdiag.lower.lowered_facts import TRANSFORM, FourierProducts
 from trtdiag.lower.precision.own_reasons import KEEPS_FLOAT32
 from trtdiag.lower.template import Ref, UntraceableError, filled, frozen, replaced
 from trtdiag.lower.tracing_conditions import asking
-from trtdiag.symbolic import ExpressionError, from_sympy, mul, number
+from trtdiag.symbolic import BoundsCache, ExpressionError, from_sympy, mul, number
 from trtdiag.symbolic.expr import Expr
 
 _CASTS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as"})
@@ -55,6 +55,7 @@ class _Rewriting:
         self.tracer = Tracer(draft.mode, draft.keep, draft.proofs)
         self.count = 0
         self._locked = written_nodes(draft.graph)
+        self._bounds = BoundsCache(draft.program.ranges)
 
     def visit(self, node: Node) -> None:
         """Replace one node, or give it complex tensors where it stays."""
@@ -95,7 +96,8 @@ class _Rewriting:
         if schema_name(op) in FOURIER:
             source = node.args[0]
             assert isinstance(source, Node)
-            transform = transform_of(schema_name(op), named_arguments(node, op), source.meta["val"])
+            form = _vals(named_arguments(node, op))
+            transform = transform_of(schema_name(op), form, source.meta["val"], self._greatest)
             wanted = [each for along in transform.dims for each in along.tables()]
         tables = [given.pair(self.values.tables(each, dtype, val.device)) for each in wanted]
         call = Call(op, val.is_complex(), dtype, val.device)
@@ -115,6 +117,12 @@ class _Rewriting:
         if transform is not None:
             self._note(node, op, transform, given.nodes[0].meta["val"])
         self._enter(node, template.result, made)
+
+    def _greatest(self, size: torch.SymInt) -> int | None:
+        try:
+            return self._bounds.of(_expr(size)).range.max
+        except ExpressionError:
+            return None
 
     def _check(self, node: Node, op: OpOverload) -> None:
         """Whether a node may be replaced, whatever it computes."""
@@ -162,7 +170,11 @@ class _Rewriting:
         else:
             times = mul(1, *sizes)
         self.draft.transforms.append(
-            FourierProducts(node.name, target_name(op), origin_of(node), transform.points, times, *transform.costs())
+            FourierProducts(
+                *(node.name, target_name(op), origin_of(node)),
+                *(transform.points, all(each.is_fixed for each in transform.dims), times),
+                *transform.costs(),
+            )
         )
 
 
@@ -203,6 +215,12 @@ def _flat(value: Any) -> Any:
     if isinstance(value, Pair):
         return value.real, value.imag
     return tuple(map(_flat, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _vals(named: dict[str, Any]) -> dict[str, Any]:
+    """Arguments with the values of nodes in their place."""
+    made: dict[str, Any] = replaced(named, lambda source: source.meta["val"], Node)
+    return made
 
 
 def _first(val: Any) -> Any:

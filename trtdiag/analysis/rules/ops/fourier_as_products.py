@@ -17,14 +17,15 @@ from trtdiag.symbolic import BoundsCache, evaluate, free_symbols, to_text
 
 @rule("OPS506", "fourier-as-products", Severity.INFO)
 def fourier_as_products(program: Program, facts: PartitionFacts) -> Iterator[Hit]:
-    """A Fourier transform is written as products with constant matrices, so that it can be in an engine.
+    """A Fourier transform is written as products with matrices, so that it can be in an engine.
 
     Why:
         TensorRT has no FFT and no complex numbers.  A transform of n points is a product with an n x n
-        matrix, or, of more than 512 points, two products with smaller ones.  That is more arithmetic than
-        an FFT, in the operations that GPUs are made for, and it keeps the engine in one piece.  Transforms
-        whose length the input decides, or whose products would have sums of more than 512 terms, stay in
-        PyTorch: OPS502 says so.
+        matrix of constants, or, of more than 512 points, two products with smaller ones.  Where the input
+        decides the length, the matrix is computed at each call, for up to 512 points.  That is more
+        arithmetic than an FFT, in the operations that GPUs are made for, and it keeps the engine in one
+        piece.  Transforms whose products would have sums of more than 512 terms stay in PyTorch: OPS502
+        says so.
 
     Example:
         torch.stft(audio, n_fft=400, hop_length=160, window=window, return_complex=True)  # 400 points: products
@@ -36,20 +37,22 @@ def fourier_as_products(program: Program, facts: PartitionFacts) -> Iterator[Hit
     Source:
         The complex-numbers pass of lowering; an FFT is counted as 5 n log2 n, half as much of real numbers.
     """
-    calls = Counter((each.target, each.points) for each in facts.plan.lowered.transforms)
+    calls = Counter((each.target, each.points, each.fixed) for each in facts.plan.lowered.transforms)
     for each in facts.plan.lowered.transforms:
-        count = calls[each.target, each.points]
+        count = calls[each.target, each.points, each.fixed]
         told = f"{each.target} ({count} calls)" if count > 1 else each.target
         points = " x ".join(map(str, each.points))
         times = round(each.operations / each.of_fft)
         more = f", {times} times the arithmetic of an FFT" if times > 1 else ""
-        told += f" of {points} points {'are' if count > 1 else 'is'} written as products with constant matrices"
+        made = "constant matrices" if each.fixed else "matrices that are computed at each call"
+        least = "" if each.fixed else "up to "
+        told += f" of {least}{points} points {'are' if count > 1 else 'is'} written as products with {made}"
         yield Hit(
             told + more,
             _evidence(each, facts.plan),
             at_origin(whole_of(each.node, program.origins), each.origin, each.target),
-            cause=f"{each.target} {points}",
-            identity=f"{each.target} {points}",
+            cause=f"{each.target} {least}{points}",
+            identity=f"{each.target} {least}{points}",
         )
 
 
@@ -61,8 +64,9 @@ def _evidence(each: FourierProducts, plan: EnginePlan) -> tuple[Evidence, ...]:
         return (told,)
     most = BoundsCache(plan.sizes.box).of(each.times).range.max
     end = "no maximum" if most is None else f"{_count(most * each.operations)} at the maximum"
-    now = _count(int(evaluate(each.times, usual)) * each.operations)
-    return told, Evidence(f"{now} at usual sizes, {end}", f"{to_text(each.times)} transforms")
+    if each.fixed:
+        end = f"{_count(int(evaluate(each.times, usual)) * each.operations)} at usual sizes, {end}"
+    return told, Evidence(end, f"{to_text(each.times)} transforms")
 
 
 def _count(operations: int) -> str:

@@ -27,7 +27,7 @@ def dtype_without_counterpart(program: Program, dtypes: DtypeFacts, target: Targ
         One finding per op that brings the dtype in; the ops behind it are counted there.
 
     Example:
-        power = torch.fft.rfft(x).abs()             # over the whole of x, whose length the input decides
+        power = torch.fft.rfft(x).abs()             # over a length that the input decides
         power = torch.fft.rfft(x, n=512).abs()      # of a fixed length, by products with constant matrices
 
     Fix safety:
