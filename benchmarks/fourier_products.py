@@ -4,6 +4,7 @@
 
 Each row transforms the same count of real numbers in rows of one length.  Times are of the device: CPU seconds of one
 thread, or CUDA events; the least of several runs.  What a product does inside an engine is the same arithmetic.
+Errors are the largest beside float64, in parts of the largest frequency of a row.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ def least(run: Callable[[], object], device: str) -> float:
     return best
 
 
+def error(spectrum: torch.Tensor, x: torch.Tensor) -> float:
+    """How far a spectrum is off at most, in parts of the largest frequency of its row."""
+    exact = torch.fft.rfft(x.double())
+    return float(((spectrum - exact).abs() / exact.abs().amax(-1, keepdim=True)).max())
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -52,7 +59,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__} on {asked.device}, {asked.numbers:,} numbers, sums of at most {MOST_TERMS} terms")
-    print("points  products   FFT ns/number   products / FFT   arithmetic / FFT")
+    print("points  products   FFT ns/number   products / FFT   arithmetic / FFT   error   of the FFT")
     for points in LENGTHS:
         x = torch.randn(max(1, asked.numbers // points), points, device=asked.device)
         given = {"self": x, "dim": [1], "normalization": 0, "onesided": True}
@@ -68,7 +75,10 @@ def main() -> None:
         got = least(partial(fourier, call, **given), asked.device)
         split = " x ".join(map(str, factors(points)))
         more = arithmetic(points, real=True) / of_fft(points, real=True)
-        print(f"{points:6}  {split:9}  {wanted / x.numel() * 1e9:13.3f}  {got / wanted:14.1f}x  {more:14.1f}x")
+        made = fourier(call, **given)
+        off = error(torch.complex(made.real, made.imag), x), error(torch.fft.rfft(x), x)
+        told = f"{points:6}  {split:9}  {wanted / x.numel() * 1e9:13.3f}  {got / wanted:14.1f}x  {more:14.1f}x"
+        print(f"{told}   {off[0]:.1e} {off[1]:.1e}")
 
 
 if __name__ == "__main__":

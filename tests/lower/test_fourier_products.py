@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 from torch import Tensor
@@ -36,9 +34,9 @@ def transformed(op: torch._ops.OpOverload, x: Tensor, dtype: torch.dtype, **give
     return torch.complex(made.real, made.imag) if isinstance(made, Pair) else made
 
 
-def close(got: Tensor, wanted: Tensor, dtype: torch.dtype, points: int) -> None:
-    """Errors of n roundings add up like a random walk: 8 sqrt(n) units of the largest element's last place."""
-    allowed = 8 * math.sqrt(points) * torch.finfo(dtype).eps * wanted.abs().max()
+def close(got: Tensor, wanted: Tensor, dtype: torch.dtype) -> None:
+    """Seen were 8 units of the largest element's last place (benchmarks/fourier_products.py); torch's FFT is off by 4."""
+    allowed = 12 * torch.finfo(dtype).eps * wanted.abs().max()
     assert got.shape == wanted.shape
     assert (got - wanted).abs().max() <= allowed
 
@@ -55,28 +53,17 @@ def test_transforms_of_all_lengths_are_those_of_an_fft(points: int) -> None:
         for norm in (0, 1, 2) if dtype == torch.float64 else (1,):
             scale = {0: 1.0, 1: points**-0.5, 2: 1 / points}[norm]
             given = {"dim": [1], "normalization": norm}
-            close(
-                transformed(aten._fft_c2c.default, z, dtype, forward=True, **given),
-                torch.fft.fft(z) * scale,
-                dtype,
-                points,
-            )
+            close(transformed(aten._fft_c2c.default, z, dtype, forward=True, **given), torch.fft.fft(z) * scale, dtype)
             back = torch.fft.ifft(z, norm="forward") * scale
-            close(transformed(aten._fft_c2c.default, z, dtype, forward=False, **given), back, dtype, points)
+            close(transformed(aten._fft_c2c.default, z, dtype, forward=False, **given), back, dtype)
             close(
-                transformed(aten._fft_r2c.default, x, dtype, onesided=True, **given),
-                torch.fft.rfft(x) * scale,
-                dtype,
-                points,
+                transformed(aten._fft_r2c.default, x, dtype, onesided=True, **given), torch.fft.rfft(x) * scale, dtype
             )
             close(
-                transformed(aten._fft_r2c.default, x, dtype, onesided=False, **given),
-                torch.fft.fft(x) * scale,
-                dtype,
-                points,
+                transformed(aten._fft_r2c.default, x, dtype, onesided=False, **given), torch.fft.fft(x) * scale, dtype
             )
             real = torch.fft.irfft(half, n=points, norm="forward") * scale
-            close(transformed(aten._fft_c2r.default, half, dtype, last_dim_size=points, **given), real, dtype, points)
+            close(transformed(aten._fft_c2r.default, half, dtype, last_dim_size=points, **given), real, dtype)
 
 
 @each("points", (1, 2, 3, 509, 511, 512))
@@ -97,7 +84,7 @@ def test_any_dim_of_any_length_can_be_transformed() -> None:
     z = torch.randn(2, 600, 3, 5, dtype=torch.complex128)
     for dims in ([1], [0, 1], [3, 1, 2]):
         got = transformed(torch.ops.aten._fft_c2c.default, z, torch.float64, dim=dims, normalization=0, forward=True)
-        close(got, torch.fft.fftn(z, dim=dims), torch.float64, z.numel())
+        close(got, torch.fft.fftn(z, dim=dims), torch.float64)
 
 
 def test_lengths_end_where_sums_are_too_long() -> None:

@@ -25,7 +25,7 @@ def complex_limit(node: Node, why: str, target: str) -> Limit:
     op = operator_of(node)
     name = "" if op is None else schema_name(op)
     if not why and name in _VIEWS:
-        return Limit(COMPLEX_VIEW, _VIEWED)
+        return Limit(COMPLEX_VIEW, _VIEWED, "take and return real tensors (torch.view_as_real)")
     if not why:
         return Limit("no-counterpart", f"it takes or gives complex numbers, and {target}", _REAL)
     fix = _DOUBLE if "truncate_double" in why else _FIXED if name.startswith("aten::_fft") else _REAL

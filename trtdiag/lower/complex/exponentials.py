@@ -18,8 +18,8 @@ from trtdiag.lower.complex.pair import Pair
 MOST_TERMS = 512
 """The longest sum that a product may have for each point: n of one product, a + b of two.
 
-On one core of a CPU (``benchmarks/fourier_products.py``) one product takes 5 to 24 times as long as an FFT up to here,
-less where the length is prime, and two take 7 to 16 times as long.  Two begin to be faster than one at about 400
+On one core of a CPU (``benchmarks/fourier_products.py``) one product takes 4 to 25 times as long as an FFT up to here,
+less where the length is prime, and two take 4 to 16 times as long.  Two begin to be faster than one at about 400
 points; on a GPU, whose arithmetic is faster beside its memory, that is later.
 """
 
