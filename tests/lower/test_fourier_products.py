@@ -35,7 +35,7 @@ def transformed(op: torch._ops.OpOverload, x: Tensor, dtype: torch.dtype, **give
 
 
 def close(got: Tensor, wanted: Tensor, dtype: torch.dtype) -> None:
-    """Seen were 8 units of the largest element's last place (benchmarks/fourier_products.py); torch's FFT is off by 4."""
+    """Seen were 8 units of the largest one's last place (benchmarks/fourier_products.py), of torch's FFT 4."""
     allowed = 12 * torch.finfo(dtype).eps * wanted.abs().max()
     assert got.shape == wanted.shape
     assert (got - wanted).abs().max() <= allowed
