@@ -184,14 +184,14 @@ def _behind_floats(
 
 
 def _floats(content: torch.Tensor, quantizer: Quantizer, scales: torch.Tensor, out: DType) -> torch.Tensor:
-    """What PyTorch makes of the weights."""
+    """What PyTorch makes of the weights, where these are: scales that are numbers of the graph are on the CPU."""
     wide = content.to(torch.float32)
     zero = quantizer.zero_point
     if isinstance(zero, torch.Tensor):
-        wide = wide - _at(zero.to(torch.float32), content.dim(), quantizer)
+        wide = wide - _at(zero.to(wide), content.dim(), quantizer)
     elif zero is not None:
         wide = wide - zero
-    return (wide * _at(scales.to(torch.float32), content.dim(), quantizer)).to(out.torch)
+    return (wide * _at(scales.to(wide), content.dim(), quantizer)).to(out.torch)
 
 
 def _at(values: torch.Tensor, rank: int, quantizer: Quantizer) -> torch.Tensor:
