@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from torch import nn
 import trtdiag
 from trtdiag.cli.main import main
 
+# Programs of these tests have no file: they are compared here.
+pytestmark = pytest.mark.filterwarnings("ignore:outputs with the new weights were not compared")
 SIZES = trtdiag.Input((1, 3, 16), (4, 3, 16), (8, 3, 16))
 USUAL: Mapping[str, Any] = {"backend": "reference", "target": "10.16", "min_segment_ops": 0, "verify": False}
 
@@ -354,3 +357,13 @@ def test_what_differs_from_the_model_is_not_kept(tmp_path: Path) -> None:
         trtdiag.refit(compiled, _model(2), model=wrong, output=tmp_path / "not.pt2")
     assert torch.equal(compiled(x), before)
     assert not (tmp_path / "not.pt2").exists()
+
+
+def test_a_refit_that_nothing_compares_says_so() -> None:
+    compiled = trtdiag.compile(_model(1), inputs=[SIZES], refittable=True, **USUAL)
+    with pytest.warns(UserWarning, match="were not compared") as told:
+        trtdiag.refit(compiled, _model(2))
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trtdiag.refit(compiled, _model(3), verify=False)

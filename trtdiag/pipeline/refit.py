@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def refit(
         model: The exported model to compare with; where not given, ``weights`` if they are a program, else the file
             that ``compiled`` was compiled from, with the new weights.
         verify: Compare the outputs with the model's; only what agrees is kept.  Where no model is at hand nothing is
-            compared, which the command refuses and this function does not.
+            compared, which the command refuses and this function warns of.
         progress: Called with the name of each step as it begins.
 
     Raises:
@@ -164,6 +165,12 @@ def refit_in_steps(
             because="the file that it was compiled from is not at hand, and the weights are no exported program",
             fix="name the exported model with --model, or leave the comparison out with --no-verify",
             reference="not-verified",
+        )
+    if verify and against is None:
+        warnings.warn(
+            "outputs with the new weights were not compared with the model's: the file that the program was compiled "
+            "from is not at hand; give the exported model as model=, or verify=False",
+            stacklevel=4,  # of who calls ``refit``
         )
     before = program.exported_program, program.networks, program.refit_plan, program.source
     tell("refit")
