@@ -13,7 +13,8 @@ from torch import nn
 from torch.export import Dim, export
 
 from tests.calibration.programs import calls, exported_net, folded_of, images, net
-from trtdiag.calibration.accuracy import Measured, _Quantized
+from trtdiag.calibration import accuracy
+from trtdiag.calibration.accuracy import Measured, Squares, Weights, _Quantized
 from trtdiag.calibration.calibrate import calibrated
 from trtdiag.calibration.facts import QuantizedInput, QuantizedOp, Quantizers
 from trtdiag.calibration.insert import folded, quantized
@@ -99,7 +100,7 @@ def test_errors_are_measured_on_what_the_program_computes(original: Program, fou
     """The run that errors are measured with rounds as the ops in the program do."""
     program, quantizers, _ = found
     module = module_of(folded(original).exported())
-    run = _Quantized(module, {op.node: op for op in quantizers.ops})
+    run = _Quantized(module, {op.node: op for op in quantizers.ops}, Weights())
     for x in images():
         (ours,) = run.outputs([x])
         torch.testing.assert_close(ours, program.exported.module()(x), rtol=1e-5, atol=1e-6)
@@ -255,3 +256,24 @@ def test_nothing_to_quantize(original: Program) -> None:
     with pytest.raises(UserError, match="nothing to quantize") as caught:
         made(original, images(1), "aten")
     assert "7 that have one are kept" in caught.value.because
+
+
+def test_errors_in_root_mean_squares() -> None:
+    sums = Squares()
+    sums.add(torch.tensor([3.0, 4.0]), torch.tensor([3.0, 4.5]))
+    assert sums.error == pytest.approx(0.1)
+    sums.add(torch.tensor([torch.inf, 12.0, -torch.inf, torch.nan]), torch.tensor([torch.inf, 12.0, 0.0, 1.0]))
+    assert sums.error == pytest.approx(0.5 / 13)
+    assert Squares().error == 0
+    none = Squares()
+    none.add(torch.zeros(2), torch.ones(2))
+    assert none.error == math.inf
+
+
+def test_weights_are_rounded_once_as_far_as_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    weights, weight = Weights(), torch.randn(4, 4)
+    first, second = (QuantizedOp(name, "aten.linear.default", "", (), 1) for name in "ab")
+    monkeypatch.setattr(accuracy, "_KEPT_BYTES", weight.nbytes)
+    assert weights.rounded(first, weight) is weights.rounded(first, weight)
+    assert weights.rounded(second, weight) is not weights.rounded(second, weight)
+    assert torch.equal(weights.rounded(second, weight), weights.rounded(first, weight))

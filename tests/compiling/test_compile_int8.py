@@ -196,3 +196,51 @@ def test_on_the_command_line(
     torch.save(images()[0], "data.pt")
     code, told = run("--calibrate", "data.pt")
     assert (code, "data.pt holds no list of batches" in told) == (2, True)
+
+
+class Encoder(nn.Module):
+    """A block of a transformer, with attention whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(50, 32)
+        self.block = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, norm_first=True)
+        self.head = nn.Linear(32, 50)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.block(self.table(tokens)))
+
+
+def encoded(backend: str, target: str | None = None) -> State:
+    torch.manual_seed(0)
+    dims = {0: Dim("b", max=4), 1: Dim("t", min=2, max=20)}
+    program = export(Encoder().eval(), (torch.randint(0, 50, (2, 9)),), dynamic_shapes=(dims,))
+    batches = [(torch.randint(0, 50, (3, length)),) for length in (2, 20, 11)]
+    return compile_in_stages(program, CompileOptions(target, backend, "int8"), calibrate=batches)
+
+
+def test_a_transformer() -> None:
+    """Also for 8.6, which has quantized weights as floats behind quantizers."""
+    found = encoded("reference", "8.6")
+    assert len(found.engines) == 1
+    assert found.verified.passed
+    facts = found.report.analysis.compilation
+    assert facts is not None
+    assert facts.quantization is not None
+    assert {loss.op for loss in facts.quantization.ops} == {"aten.linear.default"}
+    assert len(facts.quantization.ops) == 5
+    kinds = [type(placed.layer) for placed in found.converted[0].network.layers]
+    # Of each linear layer the weight and what it reads.
+    assert kinds.count(Dequantize) == kinds.count(Quantize) == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", ["convolutions", "transformer"])
+def test_by_the_real_builder(make: str) -> None:
+    pytest.importorskip("tensorrt_rtx", reason="no GPU is needed, but its builder is")
+    options = CompileOptions(**{**INT8, "backend": "tensorrt-rtx"})
+    convolutions = make == "convolutions"
+    found = compile_in_stages(exported_net(), options, calibrate=images()) if convolutions else encoded("tensorrt-rtx")
+    assert len(found.engines) == 1
+    assert found.notes == ()
+    assert found.verified.passed

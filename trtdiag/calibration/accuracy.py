@@ -21,6 +21,7 @@ WORST = 48
 """Ops that are left in floats one by one, to measure what that wins back: those that lose most by themselves."""
 _RUNS = 96
 """Own choice: runs of the program for that; measuring takes about as long as calibrating with so many batches."""
+_KEPT_BYTES = 2**30
 _FEWEST, _MOST = 2, 8
 """Batches that errors are measured on."""
 
@@ -33,10 +34,14 @@ class Squares:
 
     def add(self, exact: torch.Tensor, other: torch.Tensor) -> None:
         """Compare two tensors; where the exact one has no finite number nothing is compared."""
-        finite = torch.isfinite(exact)
-        exact, other = exact.detach()[finite].double(), other.detach()[finite].double()
-        self._off += float(((other - exact) ** 2).sum())
-        self._whole += float((exact**2).sum())
+        exact, other = exact.detach(), other.detach()
+        size = _squares(exact)
+        if not math.isfinite(size):
+            finite = torch.isfinite(exact)
+            exact, other = exact[finite], other[finite]
+            size = _squares(exact)
+        self._off += _squares(other - exact)
+        self._whole += size
 
     @property
     def error(self) -> float:
@@ -44,6 +49,28 @@ class Squares:
         if not self._off:
             return 0.0
         return math.sqrt(self._off / self._whole) if self._whole else math.inf
+
+
+def _squares(x: torch.Tensor) -> float:
+    return float(torch.linalg.vector_norm(x, dtype=torch.float64)) ** 2
+
+
+class Weights:
+    """Weights as they are after quantizing, each computed once, up to ``_KEPT_BYTES`` of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, torch.Tensor] = {}
+        self._bytes = 0
+
+    def rounded(self, op: QuantizedOp, weight: torch.Tensor) -> torch.Tensor:
+        """The weight of an op."""
+        if op.node in self._known:
+            return self._known[op.node]
+        made = after_quantizing_weight(weight, op.axis)
+        if self._bytes + made.nbytes <= _KEPT_BYTES:
+            self._known[op.node] = made
+            self._bytes += made.nbytes
+        return made
 
 
 class Measured:
@@ -71,6 +98,7 @@ class Measured:
         chosen = [batches[len(batches) * each // most] for each in range(most)]
         self._calls = [call_leaves(exported, *batch) for batch in chosen]
         self._outputs: list[list[torch.Tensor]] = []
+        self._weights = Weights()
 
     @property
     def batches(self) -> int:
@@ -82,7 +110,9 @@ class Measured:
         self._step("measure each op")
         alone = {name: Squares() for name in self._ops}
         module = module_of(self._exported)
-        self._outputs = [_floats(_Beside(module, self._ops, alone).outputs(call)) for call in self._calls]
+        self._outputs = [
+            _floats(_Beside(module, self._ops, self._weights, alone).outputs(call)) for call in self._calls
+        ]
         found = [OpLoss(op.node, op.op, op.module, alone[op.node].error) for op in self._ops.values()]
         found.sort(key=lambda loss: -loss.error)
         self._step("measure all ops together")
@@ -99,7 +129,7 @@ class Measured:
         module = module_of(self._exported)
         sums: list[Squares] = []
         for call, exact in zip(self._calls, self._outputs, strict=True):
-            outputs = _floats(_Quantized(module, ops).outputs(call))
+            outputs = _floats(_Quantized(module, ops, self._weights).outputs(call))
             sums = sums or [Squares() for _ in exact]
             for total, one, other in zip(sums, exact, outputs, strict=True):
                 # Sizes that data decide may differ, and then nothing compares them.
@@ -120,23 +150,34 @@ class _Flat(Interpreter):
 class _Quantized(_Flat):
     """Runs a module with some of its ops quantized."""
 
-    def __init__(self, module: GraphModule, ops: Mapping[str, QuantizedOp]) -> None:
+    def __init__(self, module: GraphModule, ops: Mapping[str, QuantizedOp], weights: Weights) -> None:
         super().__init__(module)
         self._ops = ops
+        self._weights = weights
+
+    def _rounded(self, args: Sequence[Any], op: QuantizedOp) -> list[Any]:
+        taken = list(args)
+        for each in op.inputs:
+            taken[each.at] = after_quantizing(taken[each.at], each.scale)
+        if op.weight is not None:
+            taken[op.weight] = self._weights.rounded(op, taken[op.weight])
+        return taken
 
     def run_node(self, n: Node) -> Any:
         op = self._ops.get(n.name)
         if op is None:
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
-        return n.target(*_rounded(args, op), **kwargs)  # type: ignore[operator]  # an op
+        return n.target(*self._rounded(args, op), **kwargs)  # type: ignore[operator]  # an op
 
 
 class _Beside(_Quantized):
     """Runs a module in floats, and each op on quantized inputs beside it."""
 
-    def __init__(self, module: GraphModule, ops: Mapping[str, QuantizedOp], sums: Mapping[str, Squares]) -> None:
-        super().__init__(module, ops)
+    def __init__(
+        self, module: GraphModule, ops: Mapping[str, QuantizedOp], weights: Weights, sums: Mapping[str, Squares]
+    ) -> None:
+        super().__init__(module, ops, weights)
         self._sums = sums
 
     def run_node(self, n: Node) -> Any:
@@ -145,19 +186,10 @@ class _Beside(_Quantized):
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         taken = [each.clone() if isinstance(each, torch.Tensor) else each for each in args] if writes(n) else args
-        beside = n.target(*_rounded(taken, op), **kwargs)  # type: ignore[operator]  # an op
+        beside = n.target(*self._rounded(taken, op), **kwargs)  # type: ignore[operator]  # an op
         exact = n.target(*args, **kwargs)  # type: ignore[operator]  # an op
         self._sums[n.name].add(exact, beside)
         return exact
-
-
-def _rounded(args: Sequence[Any], op: QuantizedOp) -> list[Any]:
-    taken = list(args)
-    for each in op.inputs:
-        taken[each.at] = after_quantizing(taken[each.at], each.scale)
-    if op.weight is not None:
-        taken[op.weight] = after_quantizing_weight(taken[op.weight], op.axis)
-    return taken
 
 
 def _floats(outputs: Iterator[Any]) -> list[torch.Tensor]:

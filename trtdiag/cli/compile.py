@@ -167,6 +167,7 @@ def compile_command(
     Examples:
       trtdiag compile model.pt2
       trtdiag compile model.pt2 --precision fp16 --opt batch=8 -o model_trt.pt2
+      trtdiag compile model.pt2 --precision int8 --calibrate data.pt
       trtdiag compile llama/ --profile decode:t=1 --profile prefill:t=2..1024
     """  # noqa: D301  click keeps the lines of a paragraph that begins with a backspace
     config = read_config(Path.cwd())
