@@ -72,6 +72,9 @@ def test_saved_and_compared_again(state: State, tmp_path: Path) -> None:
     found = trtdiag.verify(tmp_path / "net_trt.pt2", tmp_path / "net.pt2")
     assert found.passed
     assert any("as it was quantized" in note for note in found.notes)
+    rebuilt = trtdiag.rebuild(loaded, backend="reference")
+    assert rebuilt.quantizers == loaded.quantizers
+    assert torch.equal(rebuilt(x), loaded(x))
 
 
 def test_the_report(state: State, tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def rebuild(
     seconds = time.perf_counter() - begun
     rebuilt = CompiledProgram(made, kept, options=chosen, source=program.source, build_s=seconds)
     rebuilt.refit_plan = program.refit_plan if chosen.refittable else None
+    rebuilt.quantizers = program.quantizers
     return rebuilt
 
 

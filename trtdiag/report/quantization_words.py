@@ -16,7 +16,7 @@ from trtdiag.wording import amount, one_line
 
 _SHOWN = 5
 _MEASURE = "root mean squares"
-_HEADS = ("op", "module", "error by itself", "signal to noise", "outputs with it in float")
+_HEADS = ("op", "module or node", "error by itself", "signal to noise", "outputs with it in float")
 _KINDS = ("", "", "number", "number", "number")
 
 
@@ -63,7 +63,7 @@ def quantization_view(facts: QuantizationFacts) -> Part:
 def _rows(facts: QuantizationFacts) -> Iterator[tuple[str, ...]]:
     for loss in facts.ops:
         ratio = "" if loss.snr_db is None else f"{loss.snr_db:.0f} dB"
-        yield cells(loss.op, loss.module, percent(loss.error), ratio, _without(loss))
+        yield cells(loss.op, loss.module or loss.node, percent(loss.error), ratio, _without(loss))
 
 
 def _name(loss: OpLoss) -> str:
