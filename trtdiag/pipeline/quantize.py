@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -75,7 +76,8 @@ class Quantizing:
         """A warning for what was asked for and changed nothing, once the program was examined."""
         if self.given is not None and not self.asked:
             why = f"precision is {self.options.precision.value}: nothing is quantized"
-            yield OptionWarning("calibrate", "the data", why)
+            named = os.fspath(self.given) if isinstance(self.given, (str, os.PathLike)) else "[...]"
+            yield OptionWarning("calibrate", named, why)
         elif self.facts is None and self.options.precision is Precision.INT8:
             for entry in self.options.keep_float:
                 yield OptionWarning("keep_float", entry, "the program has quantizers already")
