@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+from torch.export import Dim
 
 from tests.convert import op_check
-from tests.convert.op_check import check_op
+from tests.convert.function_program import converted as one_segment
+from tests.convert.op_check import OLD_THEN_NEW, check_op
 from tests.convert.op_samples import Sample
 from tests.convert.sampled_ops import FLOATS, NUMBERS, Sampled, run_samples
 from tests.harness.rows import thinned
+from trtdiag.convert.layer_writers import topk
 from trtdiag.convert.registry import converters
-from trtdiag.network import DType
+from trtdiag.network import DType, run
 from trtdiag.network.layers.topk import TopK
 
 aten = torch.ops.aten
@@ -129,14 +132,71 @@ def test_middle_with_places(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_most_elements_that_are_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """3,840 by the layer; 16,384 by comparing all with all, of which a test takes fewer."""
     for op in (aten.sort.default, aten.argsort.default):
         assert not _codes(op, _without_repeats(3840))
-        assert _codes(op, _without_repeats(3841)) == {"top-k"}
+        assert not _codes(op, _without_repeats(3841))
     assert not _codes(aten.topk.default, _without_repeats(5000), 3840)
-    assert _codes(aten.topk.default, _without_repeats(5000), 3841) == {"top-k"}
-    for greatest, expected in ((3840, set()), (3841, {"top-k"})):
+    assert not _codes(aten.topk.default, _without_repeats(5000), 3841)
+    monkeypatch.setattr(topk, "MOST_PAIRS", 1 << 20)
+    assert not _codes(aten.sort.default, _without_repeats(4096))
+    assert _codes(aten.sort.default, _without_repeats(4097)) == {"top-k"}
+    for greatest, expected in ((3840, set()), (4097, {"top-k"})):
         monkeypatch.setattr(op_check, "GREATEST", greatest)
         assert _codes(aten.sort.stable, _without_repeats(2, 11), stable=True, dynamic=True) == expected
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
+def test_more_elements_than_the_layer_puts_in_order(
+    target: str, descending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three parts of comparisons, of which the last is shorter; equal elements keep their order."""
+    monkeypatch.setattr(topk, "MOST_K", 9)
+    monkeypatch.setattr(topk, "MOST_PAIRS", 24 * 8 * 3)
+    monkeypatch.setattr(topk, "MOST_PARTS", 40)
+    monkeypatch.setattr(op_check, "GREATEST", 25)
+    values = _without_repeats(3, 23) // 2
+    for axis, x in ((1, values), (0, values.T.contiguous())):
+        for dynamic in (False, True):
+            outcome = check_op(aten.sort.stable, (x,), _sorting(axis, descending), dynamic=dynamic, target=target)
+            assert outcome.converted is not None
+            assert "TopK" not in {placed.layer.kind for placed in outcome.converted.network.layers}
+    assert not _codes(aten.topk.default, _without_repeats(3, 23), 10)
+
+
+@pytest.mark.parametrize("descending", [True, False])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_whole_numbers_are_put_in_order_by_their_digits(
+    dtype: torch.dtype, descending: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topk, "MOST_K", 9)
+    monkeypatch.setattr(topk, "MOST_PAIRS", 100)
+    ends = torch.iinfo(dtype)
+    target = "8.6" if dtype is torch.int32 else "11.4"
+    generator = torch.Generator().manual_seed(1)
+    for low, high in ((-9, 9), (ends.min, ends.max)):
+        x = torch.randint(low, high, (31,), generator=generator, dtype=dtype)
+        x[:4] = torch.tensor([ends.max, ends.min, ends.max, ends.min], dtype=dtype)
+        for dynamic in (False, True):
+            outcome = check_op(aten.sort.stable, (x,), _sorting(0, descending), dynamic=dynamic, target=target)
+            assert outcome.converted is not None
+
+
+def test_places_that_a_topk_gave_have_few_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As experts that tokens are sent to: they are below the number of these."""
+    monkeypatch.setattr(topk, "MOST_PAIRS", 100)
+    monkeypatch.setattr(topk, "MOST_K", 9)
+
+    def sort(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.topk(2, -1).indices.reshape(-1).sort(stable=True)[1]
+
+    module, segment = one_segment(sort, (torch.randn(40, 16),), ({0: Dim("n", min=9, max=99)},), "11.4")
+    kinds = [placed.layer.kind for placed in segment.network.layers]
+    assert kinds.count("Scatter") == 1
+    for rows in (9, 40, 99):
+        x = torch.randn(rows, 16)
+        torch.testing.assert_close(run(segment.network, [x])[0], module(x))
 
 
 @pytest.mark.parametrize("descending", [True, False])

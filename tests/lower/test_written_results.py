@@ -97,6 +97,7 @@ ROWS: dict[str, Op] = {
     "the last piece of a dynamic dim": _pieces_of_a_dynamic_dim,
     "rows": _rows,
     "a base after its piece": _base_after_a_piece,
+    "powers in place": lambda x: (x.abs() + 1).pow_(-0.5) + (x.abs() + 1).pow_(x),
     "resized to the same": lambda x: (x * 2).resize_(x.shape[0], 35) + 1,
     "resized to less": lambda x: (x[0] * 2).resize_(3, 4) + x[0, :3, :4],
     "resized, then written": lambda x: _resized_then_written(x[0] * 2),

@@ -36,7 +36,8 @@ def functional_variant(op: OpOverload) -> FunctionalVariant | None:
     if name.endswith("_"):
         variant = getattr(packet, op._overloadname, None)
         # The tensor itself may be called ``self`` in one and ``input`` in the other.
-        if isinstance(variant, OpOverload) and not variant._schema.is_mutable:
+        # ``pow.Scalar`` takes a number first, where ``pow_.Scalar`` takes one second.
+        if isinstance(variant, OpOverload) and not variant._schema.is_mutable and _of_a_tensor(variant):
             return FunctionalVariant(variant) if _names(op)[1:] == _names(variant)[1:] else None
         # ``bernoulli_.float`` is ``bernoulli.p``, and ``normal_`` has a packet of its own.
         others = [packet, getattr(getattr(torch.ops, namespace), f"{name}functional", None)]
@@ -74,6 +75,10 @@ def _returns_them(op: OpOverload, outputs: tuple[str, ...]) -> bool:
         and one.alias_info.before_set == argument.alias_info.before_set
         for one, argument in pairs
     )
+
+
+def _of_a_tensor(op: OpOverload) -> bool:
+    return bool(op._schema.arguments) and str(op._schema.arguments[0].type) == "Tensor"
 
 
 def _names(op: OpOverload) -> list[str]:

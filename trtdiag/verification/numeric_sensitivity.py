@@ -196,16 +196,23 @@ class Movement:
         )
 
 
-def unstable_words(outputs: Sequence[OutputError], precision: Precision) -> str:
-    """Why a point counts as agreeing where outputs are off by more than the tolerance; empty where none is."""
+def unstable_words(outputs: Sequence[OutputError], precision: Precision, *, exact: bool = False) -> str:
+    """Why a point counts as agreeing where outputs are off by more than the tolerance; empty where none is.
+
+    Args:
+        outputs: As judged.
+        precision: What the compiled program computes in.
+        exact: Whether the original was also run with sums added up in float64.
+    """
     let_off = [output for output in outputs if output.unstable]
     if not let_off:
         return ""
     worst = max(let_off, key=lambda output: output.max_abs / output.allowed)
     unit = _UNITS.get(precision)
     by = "one unit in the last place" if unit is None else f"2**{math.log2(unit):.0f} of themselves"
+    also = " or its sums are added up in float64" if exact else ""
     return (
-        f"the original itself moves by {worst.moved:.1e} there when its inputs change by {by}; "
+        f"the original itself moves by {worst.moved:.1e} there when its inputs change by {by}{also}; "
         f"the compiled program differs by {worst.max_abs:.1e}"
     )
 

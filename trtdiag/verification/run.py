@@ -18,6 +18,7 @@ from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.timed_steps import timed
 from trtdiag.verification.columns import fixed_dims
 from trtdiag.verification.compare import compare, tolerance_for
+from trtdiag.verification.exact_sums import added_exactly
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
@@ -278,10 +279,12 @@ class Comparison:
                 return result
             runs += 1
         sides.restore()
-        if not runs:
+        exact = not movement.settled and added_exactly(sides, movement, flat)
+        if not runs and not exact:
             return result
         judged = replace(result, outputs=movement.judged())
-        return replace(judged, unstable=unstable_words(judged.outputs, self.precision)) if judged.passed else judged
+        words = unstable_words(judged.outputs, self.precision, exact=exact)
+        return replace(judged, unstable=words) if judged.passed else judged
 
     def _compared(self, expected: Any, actual: Any) -> tuple[OutputError, ...]:
         left, spec = named_leaves(expected)

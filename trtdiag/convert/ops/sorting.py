@@ -24,7 +24,8 @@ def ordered_elements(call: Call) -> Sequence[Value]:
     aten::argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor
     aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor
 
-    At most 3840 elements. The reference keeps the order of equal elements; TensorRT does not promise it.
+    More than 3840 elements by comparing all with all, up to 16,384 in a row, or whole numbers in one dim by their
+    digits. Else the reference keeps the order of equal elements, and TensorRT does not promise it.
     """
     write, k = call.write, call.size_or_none("k")
     op = TopKOperation.MAX if call.flag("largest") or call.flag("descending") else TopKOperation.MIN
