@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.analysis.finding import Evidence, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import at_origin
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.program import Program
@@ -51,6 +51,10 @@ def fourier_as_products(program: Program, facts: PartitionFacts) -> Iterator[Hit
             told + more,
             _evidence(each, facts.plan),
             at_origin(whole_of(each.node, program.origins), each.origin, each.target),
+            fix=Fix(
+                "nothing has to change; where the FFT is faster, leave it to PyTorch",
+                code=f"--keep-in-torch {each.target.removesuffix('.default')}",
+            ),
             cause=f"{each.target} {least}{points}",
             identity=f"{each.target} {least}{points}",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts, Why
-from trtdiag.analysis.finding import Evidence, Hit, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.wording import amount
 
@@ -41,6 +41,11 @@ def costly_op(facts: PartitionFacts) -> Iterator[Hit]:
                 Evidence(f"{cost.ops_after - cost.ops_before} more ops in engines", "itself and what it kept out"),
             ),
             group.left[0].place,
+            fix=Fix(
+                "do first what the finding of this op says: it wins the most engines"
+                if rank == 1
+                else "do what the finding of this op says"
+            ),
             cause=group.key,
             because_of=f"{group.why.value}:{group.key}",
             identity=group.identity,

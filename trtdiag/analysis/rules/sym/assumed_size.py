@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Evidence, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.rule import rule
 from trtdiag.asked_bounds import bound_word
 from trtdiag.frontend.program import Program
@@ -53,5 +53,6 @@ def assumed_size(program: Program, symbols: SymbolTable, memory: MemoryEstimate 
             f" run with another value is refused{need}",
             tuple(facts),
             Place(node=node or None, frame=symbol.born_at, op=op or None),
+            fix=Fix("nothing has to change where your data gives no other value; a tighter --assume needs less memory"),
             cause=bound.symbol,
         )
