@@ -367,3 +367,11 @@ def test_a_refit_that_nothing_compares_says_so() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         trtdiag.refit(compiled, _model(3), verify=False)
+
+
+@pytest.mark.parametrize("argument", ["weights", "lora", "model"])
+def test_names_that_no_file_can_have(argument: str) -> None:
+    compiled = trtdiag.compile(_model(1), inputs=[SIZES], refittable=True, **USUAL)
+    given: dict[str, Any] = {"weights": _model(2), argument: "a" * 300 + ".pt2"}
+    with pytest.raises(trtdiag.TrtdiagError):
+        trtdiag.refit(compiled, **given)

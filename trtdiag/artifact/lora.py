@@ -114,8 +114,9 @@ def _read(adapter: Adapter) -> _Read:
     else:
         path = place_of(adapter)
         place = str(path)
-        folder = path if path.is_dir() else path.parent
-        file = next((folder / name for name in _FILES if (folder / name).is_file()), None) if path.is_dir() else path
+        whole = os.path.isdir(path)
+        folder = path if whole else path.parent
+        file = next((folder / name for name in _FILES if (folder / name).is_file()), None) if whole else path
         if file is None:
             raise _unread(place, f"there is neither {' nor '.join(_FILES)}")
         config = _config(folder / _CONFIG)
@@ -127,7 +128,7 @@ def _read(adapter: Adapter) -> _Read:
 
 def _config(path: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        found = json.loads(path.read_text(encoding="utf-8")) if os.path.isfile(path) else {}
     except (OSError, ValueError) as error:
         raise _unread(str(path), f"it cannot be read: {error}") from error
     if not isinstance(found, dict):

@@ -61,7 +61,7 @@ def model_weights(weights: Weights) -> Given:
     if not isinstance(weights, (str, os.PathLike)):
         raise _refused("the weights", f"{type(weights).__name__} is no state dict, module, program or path")
     path = place_of(weights)
-    if path.is_dir():
+    if os.path.isdir(path):
         return _of_folder(path)
     before = _state_of(path)
     found = _of_file(path)

@@ -111,7 +111,7 @@ def _named(index: int, call: EngineNode) -> dict[str, Plan]:
 
 
 def _write(folder: Path, files: Mapping[str, bytes | memoryview], *, force: bool) -> None:
-    if not folder.exists():
+    if not os.path.exists(folder):
         with whole_folder(folder) as work:
             for name, content in files.items():
                 (work / name).write_bytes(content)

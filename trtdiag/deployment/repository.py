@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,7 +56,7 @@ def chosen_version(model: Path, version: int | None, *, force: bool) -> int:
 
 
 def _versions(model: Path) -> Iterator[int]:
-    if model.exists():
+    if os.path.exists(model):
         for path in model.iterdir():
             if path.name.isascii() and path.name.isdigit() and path.name[0] != "0":
                 yield int(path.name)

@@ -74,7 +74,7 @@ def read_results(path: str | os.PathLike[str]) -> SavedSweep:
         UserError: ``sweep-not-readable``.
     """
     place = Path(path)
-    place = place / RESULTS if place.is_dir() else place
+    place = place / RESULTS if os.path.isdir(place) else place
     try:
         found: Any = fitted(parse_json(read_whole(place, _MOST_BYTES)), read_schema(SCHEMA_PATH))
     except OSError as error:

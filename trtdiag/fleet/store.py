@@ -54,7 +54,7 @@ def prepared(root: Path) -> Path:
     """
     root = Path(os.path.abspath(root))
     mark = root / MARK
-    if root.exists() and not mark.exists() and (not root.is_dir() or any(root.iterdir())):
+    if os.path.exists(root) and not mark.exists() and (not root.is_dir() or any(root.iterdir())):
         raise UserError(
             f"{root} is there, and no folder of a sweep",
             because="it holds other files" if root.is_dir() else "it is a file",

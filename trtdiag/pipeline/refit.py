@@ -213,7 +213,7 @@ def _model(
         found = read_archive(model).exported
     elif isinstance(weights, ExportedProgram) or (isinstance(weights, (str, os.PathLike)) and _is_program(weights)):
         found = model_weights(weights).program
-    elif program.source is not None and _is_program(program.source) and Path(program.source).is_file():
+    elif program.source is not None and _is_program(program.source) and os.path.isfile(program.source):
         found = read_archive(program.source).exported
     if found is None or program.refit_plan is None:
         return None
@@ -240,7 +240,7 @@ def _read(compiled: object, weights: object, lora: Sequence[object], model: obje
     named = [("COMPILED", compiled), ("the weights", weights), ("the model", model), *(("an adapter", a) for a in lora)]
     found = [Named(what, os.fspath(place)) for what, place in named if isinstance(place, (str, os.PathLike))]
     for each in list(found):
-        if Path(each.path).is_dir():
+        if os.path.isdir(each.path):  # not even a name that is too long is an error here
             found += [Named(f"a file of {each.argument}", str(file)) for file in Path(each.path).iterdir()]
     source = getattr(compiled, "source", None)
     return [*found, Named("the original of COMPILED", source)] if isinstance(source, str) else found
