@@ -175,6 +175,14 @@ def test_products_of_a_transform_stay_in_float32() -> None:
     assert kept == {"stft___fft_r2c__matmul", "stft___fft_r2c__matmul_1"}
 
 
+def test_complex_weights_that_are_not_there_are_constants_too() -> None:
+    example = (torch.randn(2, 2, 9, 8),)
+    report = trtdiag.analyze(lambda: (Operator(layers=1), example, {}, None), meta=True, target="11.4")
+    assert report.analysis.partition is not None
+    assert not report.analysis.partition.partitioned.fallback
+    assert len(report.analysis.partition.partitioned.segments) == 1
+
+
 def test_complex_weights_can_be_put_in_later() -> None:
     torch.manual_seed(3)
     size = trtdiag.Input((2, 2, 9, 8))

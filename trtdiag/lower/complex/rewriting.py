@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Node
 
 from trtdiag.frontend.move_to_device import is_here
@@ -18,7 +17,6 @@ from trtdiag.lower.complex.exponentials import Exponentials
 from trtdiag.lower.complex.pair import Pair
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.graph_copy import constant_tensors
-from trtdiag.lower.template import UntraceableError
 from trtdiag.lower.tracing_conditions import asking
 
 _STEM = re.compile("^[pbc]_")
@@ -60,8 +58,7 @@ class ComplexValues:
         known: Pair | None = self.pairs.get(node) or self._given.get(node)
         if known is None:
             held = self._constants.get(node.name) if node.op == "placeholder" else None
-            usable = held is not None and not isinstance(held, FakeTensor) and not held.is_meta
-            known = self._of_constant(node, held) if usable and held is not None else self._viewed(node, user)
+            known = self._viewed(node, user) if held is None else self._of_constant(node, held)
             self._given[node] = known
         return known
 
@@ -98,20 +95,14 @@ class ComplexValues:
         return self._whole[node]
 
     def tables(self, wanted: Exponentials, dtype: torch.dtype, device: torch.device) -> Pair:
-        """The constants of a matrix, the same for equal ones.
-
-        Raises:
-            UntraceableError: The device is not here.
-        """
-        if not is_here(device):
-            raise UntraceableError(f"its matrices cannot be made on {device}, which this machine lacks")
+        """The constants of a matrix, the same for equal ones; on the CPU where this machine lacks the device."""
         key = wanted, dtype, device
         if key not in self._tables:
-            made = wanted.tables(dtype)
+            made, here = wanted.tables(dtype), device if is_here(device) else torch.device("cpu")
             name = f"fourier_{len(self._tables)}"
             self._tables[key] = Pair(
                 *(
-                    self.draft.add_constant(f"c_{name}_{part}", tensor.to(device), self._val(tensor, device), "c_")
+                    self.draft.add_constant(f"c_{name}_{part}", tensor.to(here), self._val(tensor, device), "c_")
                     for part, tensor in (("cos", made.real), ("sin", made.imag))
                 )
             )
