@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -176,8 +177,10 @@ def test_products_of_a_transform_stay_in_float32() -> None:
 
 
 def test_complex_weights_that_are_not_there_are_constants_too() -> None:
-    example = (torch.randn(2, 2, 9, 8),)
-    report = trtdiag.analyze(lambda: (Operator(layers=1), example, {}, None), meta=True, target="11.4")
+    def factory() -> tuple[nn.Module, tuple[Tensor, ...], dict[str, Any], None]:
+        return Operator(layers=1), (torch.randn(2, 2, 9, 8),), {}, None
+
+    report = trtdiag.analyze(factory, meta=True, target="11.4")
     assert report.analysis.partition is not None
     assert not report.analysis.partition.partitioned.fallback
     assert len(report.analysis.partition.partitioned.segments) == 1
