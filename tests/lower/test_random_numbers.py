@@ -34,6 +34,7 @@ DRAWS: dict[str, Op] = {
     "chance of all": lambda y: torch.bernoulli(y, 0.4) + torch.empty_like(y).bernoulli_(0.2),
     "chances": lambda y: torch.bernoulli(y.sigmoid()) * y,
     "exponential": lambda y: torch.empty_like(y).exponential_(2.0) * y,
+    "around data": lambda y: torch.normal(y, y.abs()) + torch.normal(y, 0.3) + torch.normal(2.0, y.exp()),
     "one sample": lambda y: torch.multinomial(y.softmax(-1), 1),
     "samples": lambda y: torch.multinomial(y.softmax(-1), 3),
     "half": lambda y: F.dropout(y.half(), 0.3, True) + torch.randn_like(y.half()),

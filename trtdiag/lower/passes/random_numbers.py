@@ -20,6 +20,7 @@ from trtdiag.graph.operators import ATEN, named_arguments, operator_of, schema_n
 from trtdiag.graph.values import is_row_major
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of
 
 _FEW_DIMS = 3
@@ -138,11 +139,37 @@ def _multinomial(draft: Draft, node: Node, op: OpOverload) -> bool:
     return True
 
 
+def _normal(draft: Draft, node: Node, op: OpOverload) -> bool:
+    """Numbers around 0, times their deviation where it is a tensor, and the mean added."""
+    named = named_arguments(node, op)
+    mean, deviation = named["mean"], named["std"]
+    sizes = [written_size(size) for size in node.meta["val"].shape]
+    whole = [
+        one
+        for one in (mean, deviation)
+        if isinstance(one, Node) and [written_size(size) for size in one.meta["val"].shape] == sizes
+    ]
+    like = _like(draft, node, None, whole[0]) if whole else None
+    if like is None:
+        return False
+    val = node.meta["val"]
+    with draft.graph.inserting_before(node):
+        if isinstance(deviation, Node):
+            drawn = _drawn(draft, ATEN.randn_like.default, (like,), node, "drawn")
+            made = insert_call(draft.graph, ATEN.mul.Tensor, (drawn, deviation), val, node, "scaled")
+        else:
+            made = _drawn(draft, ATEN.normal_functional.default, (like, 0.0, deviation), node, "drawn")
+        made = insert_call(draft.graph, ATEN.add.Tensor, (made, mean), val, node, "around")
+    _replace(draft, node, made)
+    return True
+
+
 _DROPOUTS = frozenset({"aten::dropout", "aten::feature_dropout", "aten::native_dropout"})
 _SPLITS: dict[str, Callable[[Draft, Node, OpOverload], bool]] = {
     **dict.fromkeys(_DROPOUTS, _dropout),
     "aten::bernoulli": _bernoulli,
     "aten::multinomial": _multinomial,
+    "aten::normal": _normal,
 }
 
 
