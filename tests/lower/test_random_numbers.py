@@ -93,6 +93,27 @@ def test_by_default_they_stay_where_they_are() -> None:
     assert len(found.manifests) == 2
 
 
+class Attends(nn.Module):
+    """As transformers in training mode do: with a mask, causal, and with dropout before and after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, 0.2, batch_first=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = F.dropout(x[:, :, None] * torch.linspace(-1, 1, 8), 0.1, True)
+        mask = y[:, None, :, :5] > 0
+        attended = F.scaled_dot_product_attention(y[:, None], y[:, None], y[:, None], mask, 0.3, scale=0.5)
+        causal = F.scaled_dot_product_attention(y, y, y, dropout_p=0.4, is_causal=True)
+        return self.layer(y), attended, causal, torch.rand_like(y)
+
+
+def test_attention_that_drops_weights_is_taken_apart_on_a_cpu() -> None:
+    module = Attends().train()
+    check_drawn(module, _compiled(module))
+
+
 class Later(nn.Module):
     """With replacement: how much is drawn hangs on the chances."""
 

@@ -20,6 +20,7 @@ from trtdiag.graph.operators import ATEN, named_arguments, operator_of, schema_n
 from trtdiag.graph.values import is_row_major
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.dropping_attention import with_dropout_apart
 from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of
 
@@ -164,12 +165,19 @@ def _normal(draft: Draft, node: Node, op: OpOverload) -> bool:
     return True
 
 
+def _attention(draft: Draft, node: Node, op: OpOverload) -> bool:
+    """Its products apart, and the dropout between them as any other."""
+    dropout = with_dropout_apart(draft, node, op)
+    return dropout is not None and _dropout(draft, dropout, ATEN.dropout.default)
+
+
 _DROPOUTS = frozenset({"aten::dropout", "aten::feature_dropout", "aten::native_dropout"})
 _SPLITS: dict[str, Callable[[Draft, Node, OpOverload], bool]] = {
     **dict.fromkeys(_DROPOUTS, _dropout),
     "aten::bernoulli": _bernoulli,
     "aten::multinomial": _multinomial,
     "aten::normal": _normal,
+    "aten::scaled_dot_product_attention": _attention,
 }
 
 
