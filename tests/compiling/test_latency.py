@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._inductor.exc import InvalidCxxCompiler
 from torch.export import Dim
 
 import trtdiag
@@ -222,8 +223,11 @@ def test_code_that_crashes_a_process_is_refused(
 
 
 def test_a_machine_without_a_compiler_refuses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", (None, "g++"))
+    def missing() -> str:
+        raise InvalidCxxCompiler
+
+    # As PyTorch says it, which looks for a compiler once in a process.
+    monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", missing)
     with pytest.raises(EngineBuildError, match="C\\+\\+ compiler"):
         package._compile(tmp_path / "segment.pt2", tmp_path / "code.pt2")
 
