@@ -24,6 +24,7 @@ from trtdiag.convert.segment import convert_segment
 from trtdiag.convert.support import support
 from trtdiag.errors import ShapeOutOfRangeError
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.quantizers import is_quantizer_node, makes_floats
 from trtdiag.graph.values import NodeReader
 from trtdiag.network import run
 from trtdiag.options import PartitionOptions
@@ -146,7 +147,7 @@ def convert_op(
 
 def _converted(traced: _Traced, target: Target) -> tuple[Outcome, dict[str, Range]]:
     """What became of an op, and the ranges of its symbols."""
-    left, planned = _left_by_types(traced.module), _planned(traced.module, target)
+    left, planned = _left_by_types(traced.module), _planned(traced, target)
     for greatest in (GREATEST, min(GREATEST, FEWER)):
         ranges = traced.ranges(greatest)
         source = ConversionContext(traced.module, planned, target, ranges, traced.given, {}, traced.held)
@@ -264,13 +265,17 @@ def _conditions(env: ShapeEnv) -> list[Any]:
     return found
 
 
-def _planned(module: GraphModule, target: Target) -> dict[str, tuple[torch.dtype, ...]]:
-    """The types as they are, but for int64 where the target has none."""
-    native = "int64" in target.dtypes
+def _planned(traced: _Traced, target: Target) -> dict[str, tuple[torch.dtype, ...]]:
+    """The types as they are, but for int64 where the target has none, and for quantized numbers between ops."""
+    others = {} if "int64" in target.dtypes else {torch.int64: torch.int32}
+    nodes = list(traced.module.graph.nodes)
+    few = {torch.int8: torch.int32, torch.uint8: torch.int32, torch.float8_e4m3fn: torch.float32}
+    quantized = few if any(is_quantizer_node(node) or makes_floats(node) for node in nodes) else {}
     planned = {}
-    for node in module.graph.nodes:
+    for node in nodes:
         values = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]
-        planned[node.name] = tuple(torch.int32 if v.dtype == torch.int64 and not native else v.dtype for v in values)
+        found = others if node in traced.held else {**others, **quantized}
+        planned[node.name] = tuple(found.get(v.dtype, v.dtype) for v in values)
     return planned
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from trtdiag.graph.operators import CAST, OpOverload, named_arguments, operator_of, target_name
+from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, short_name, target_name
 from trtdiag.graph.quantizer import Quantizer
 from trtdiag.graph.quantizer_ops import READERS
 
@@ -17,6 +17,7 @@ QUANTIZED_DTYPES = frozenset({torch.int8, torch.float8_e4m3fn})
 """Of weights that engines may hold in as many bits as the program does."""
 PRODUCT: OpOverload = torch.ops.aten._int_mm.default  # noqa: SLF001 - its name is public, in spite of the underscore
 """Of two matrices of int8."""
+_CASTS = frozenset({"_to_copy", "to", "type_as", "convert_element_type"})
 _FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
 
@@ -68,7 +69,7 @@ def rounds_tensors(node: Node) -> bool:
 def makes_floats(node: Node) -> bool:
     """Whether a node makes floats of quantized numbers: it dequantizes them, multiplies them, or is a cast."""
     op, value = operator_of(node), node.meta.get("val")
-    casts = op is CAST and isinstance(value, torch.Tensor) and value.dtype in _FLOATS
+    casts = op is not None and short_name(op) in _CASTS and isinstance(value, torch.Tensor) and value.dtype in _FLOATS
     return casts or op is PRODUCT or is_dequantizer(node.target)
 
 

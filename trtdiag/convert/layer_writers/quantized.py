@@ -12,6 +12,7 @@ from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.cast import Cast
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.layers.quantize import Dequantize, Quantize
+from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.value import Value
 
 _LEAST, _GREATEST = -128, 127
@@ -134,8 +135,15 @@ def weight_by(write: Writer, content: torch.Tensor, out: DType) -> Value:
 
 
 def paired(write: Writer, x: Value, weight: Value) -> Value:
-    """Weights of floats as they are quantized, beside a tensor that is quantized."""
-    return write.once((_PAIRED, weight.id), lambda: weight) if isinstance(x.made_by, Dequantize) else weight
+    """Weights of floats as they are quantized, beside a tensor that is quantized; their dims may have been moved."""
+    if not isinstance(x.made_by, Dequantize):
+        return weight
+    layer = weight.made_by
+    if isinstance(layer, Shuffle) and len(weight.sources) == 1:
+        before = weight.sources[0]
+        found = write.once((_PAIRED, before.id), lambda: before)
+        return weight if found is before else write.add(layer, found)
+    return write.once((_PAIRED, weight.id), lambda: weight)
 
 
 def _by_layer(write: Writer, x: Value, quantizer: Quantizer) -> Value | None:

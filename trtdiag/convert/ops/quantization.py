@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from trtdiag.convert.call import Call
@@ -9,7 +11,7 @@ from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.layer_writers.quantized import dequantized, dequantized_weight, quantized, weight_by
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.graph.quantizer import Quantizer, is_symmetric, scales_of
+from trtdiag.graph.quantizer import Quantizer, Step, is_symmetric, scales_of
 from trtdiag.graph.quantizers import read_quantizer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation
@@ -137,7 +139,8 @@ def _read(call: Call) -> Quantizer:
     arguments |= {key: int(value.value) for key, value in arguments.items() if isinstance(value, Num)}
     shape = tuple(int(size.value) if isinstance(size, Num) else size for size in call.tensor(name).shape)
     found = read_quantizer(call.op, arguments, shape)
-    if found is None or found.least != found.least or found.greatest != found.greatest:
+    ends = () if found is None or found.step is Step.DEQUANTIZE else (found.least, found.greatest)
+    if found is None or any(map(math.isnan, ends)):
         raise refuse("quantizer-form", "what shares a scale, or its bounds, are of no form that is known")
     wide = DType.of(found.dtype) if not found.is_float8 else DType.FLOAT32
     if wide is None or found.dtype.itemsize > 2:
