@@ -93,8 +93,8 @@ class _Placing:
         op = self.graph.ops[index]
         if op.work and self._work[own] <= self.least_ops:
             return
-        if op.reads and is_dequantizer(op.target):
-            return  # it stays where its tensor is quantized: as numbers of few bits that would cross to no gain
+        if self._is_fused(index):
+            return
         # Elsewhere than at a neighbour's level an op only brings more traffic.
         near = {low, high, own}
         for place in self.graph.ops[index].reads:
@@ -110,6 +110,13 @@ class _Placing:
         self._work[own] -= self.graph.ops[index].work
         self._work[best] += self.graph.ops[index].work
         self.levels[index] = best
+
+    def _is_fused(self, index: int) -> bool:
+        """Return whether an op dequantizes a tensor, or reads one that is: apart they are no layer of few bits."""
+        op = self.graph.ops[index]
+        producers = [self.graph.tensors[place].producer for place in op.reads]
+        around = [op, *(self.graph.ops[producer] for producer in producers if producer >= 0)]
+        return any(other.reads and is_dequantizer(other.target) for other in around)
 
     def _levels_of(self, place: int, low: int, high: int) -> list[int]:
         """Return the levels that a tensor is read at; of one read all over none, which keeps the cost linear."""

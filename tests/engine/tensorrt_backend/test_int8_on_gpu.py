@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from int8_blocks import blocks
 
+from tests.harness.int8_blocks import blocks
 from tests.harness.symmetric_quantizer import quantized
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline.compile import compile_in_stages
