@@ -42,7 +42,7 @@ def test_a_quantized_model_is_one_engine_and_agrees(name: str, target: str) -> N
     made = {number: placed for placed in one.network.layers for number in placed.outputs}
 
     def is_dequantized(number: int) -> bool:
-        """A Shuffle, which gives weights the rank of what they multiply, may stand between, as ONNX's parser writes it."""
+        """A Shuffle may stand between, which gives weights the rank of what they multiply, as ONNX's parser does."""
         placed = made.get(number)
         while placed is not None and placed.layer.kind == "Shuffle":
             placed = made.get(placed.inputs[0])
