@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
+from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.targets import installed_version
 
 ASKED = {"decode": {"t": 1}, "prefill": {"t": (3, 24)}}
@@ -65,6 +68,15 @@ def test_saved_and_rebuilt_programs_keep_them(compiled: trtdiag.CompiledProgram,
         for tokens in (2, 25):
             with pytest.raises(trtdiag.ShapeOutOfRangeError, match="'x'"):
                 made(torch.randn(2, tokens, 16))
+
+
+def test_the_json_report_has_each_profile(compiled: trtdiag.CompiledProgram) -> None:
+    found = json.loads(compiled.report.to_json())
+    (engine,) = found["compiled"]["engines"]
+    spans = {own["name"]: [[dim["min"], dim["max"]] for dim in own["sizes"][0]] for own in engine["profiles"]}
+    assert spans == {"decode": [[1, 3], [1, 1], [16, 16]], "prefill": [[1, 3], [3, 24], [16, 16]]}
+    assert [dim["max"] for dim in engine["inputs"][0]["profile"]] == [3, 24, 16], "the span of all"
+    jsonschema.validate(found, json.loads(SCHEMA_PATH.read_text(encoding="utf-8")))
 
 
 def test_an_engine_without_these_dims_has_one_profile() -> None:
