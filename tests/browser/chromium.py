@@ -24,6 +24,12 @@ except ImportError:  # the system may have a browser and not what drives it
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 WINDOW = {"width": 1280, "height": 900}
+SCREENS = [
+    pytest.param(scheme, width, marks=() if (scheme, width) in {("light", 390), ("dark", 1920)} else pytest.mark.slow)
+    for scheme in ("light", "dark")
+    for width in (390, 1280, 1920)
+]
+"""Colour schemes and widths; the quick tests take each scheme, and the narrowest and the widest."""
 _WHY_NOT = (
     "no Chromium or Chrome is installed on this machine"
     if CHROMIUM is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from chromium import needs_browser, page_of
+from chromium import SCREENS, needs_browser, page_of
 from sample_analysis import analysis, finding
 from torch import Tensor, nn
 from torch.export import Dim
@@ -132,8 +132,7 @@ def test_the_declaration_is_copied_whole(refused: Report) -> None:
     assert isinstance(names["dynamic_shapes"], dict)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize(("scheme", "width"), SCREENS)
 def test_no_picture_stands_in_the_way_of_anyone(refused: Report, scheme: str, width: int) -> None:
     with page_of(refused.to_html(), color_scheme=scheme, viewport={"width": width, "height": 900}) as (page, _):
         page.evaluate("() => { for (const each of document.querySelectorAll('main details')) each.open = true; }")

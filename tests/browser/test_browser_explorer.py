@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import needs_browser, page_of
+from chromium import SCREENS, needs_browser, page_of
 from large_program import large_program
 from sample_analysis import HOSTILE_NAMES
 
@@ -174,8 +174,7 @@ def test_the_keyboard_is_enough(html: str) -> None:
         assert seen.console == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize(("scheme", "width"), SCREENS)
 def test_nothing_stands_in_the_way_of_anyone(html: str, scheme: str, width: int) -> None:
     with page_of(html, "#node=cummax", color_scheme=scheme, viewport={"width": width, "height": 900}) as (page, _):
         page.get_by_role("searchbox").fill("relu")

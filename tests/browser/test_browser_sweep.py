@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from chromium import needs_browser, page_of
+from chromium import SCREENS, needs_browser, page_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fleet"))
 from sample_rows import TIMES, many
@@ -67,8 +67,7 @@ def test_a_thousand_rows_are_found_and_sorted() -> None:
 
 
 @needs_browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280, 1920])
+@pytest.mark.parametrize(("scheme", "width"), SCREENS)
 def test_nobody_is_kept_out(scheme: str, width: int) -> None:
     with page_of(page_html(many(60)), color_scheme=scheme, viewport={"width": width, "height": 900}) as (page, _):
         page.wait_for_selector("th button.sort", state="attached")

@@ -157,7 +157,9 @@ def test_nothing_is_compiled_for_inductor_alone() -> None:
         compile_in_stages(_net(), CompileOptions(backend="inductor"))
 
 
-@pytest.mark.parametrize("asked", [decoder, unet, instance_norm, linear, wide_types])
+@pytest.mark.parametrize(
+    "asked", [pytest.param(decoder, marks=pytest.mark.slow), unet, instance_norm, linear, wide_types]
+)
 def test_a_segment_exported_by_itself_computes_what_its_engine_does(asked: Callable[[], Any]) -> None:
     state = compile_in_stages(asked(), CompileOptions("8.6", "reference", verify=False, partition=OPTIONS.partition))
     for one, node in zip(state.converted, engine_nodes(state.compiled.exported_program), strict=True):
