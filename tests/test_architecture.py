@@ -184,6 +184,16 @@ def long_files(root: Path) -> list[str]:
     return faults
 
 
+def twice_named_files(root: Path) -> list[str]:
+    """Files of tests that are called alike: pytest imports one, and takes it for the other."""
+    first: dict[str, str] = {}
+    faults = []
+    for name, path in _files(root, "tests"):
+        if path.name.startswith("test_") and first.setdefault(path.name, name) != name:
+            faults.append(f"{name}: {first[path.name]} has the same name")
+    return faults
+
+
 def banned_file_names(root: Path) -> list[str]:
     """Files and folders whose name says nothing about their subject."""
     faults = []
@@ -286,6 +296,7 @@ CHECKS: tuple[Check, ...] = (
     relative_imports,
     imports_of_nothing,
     long_files,
+    twice_named_files,
     banned_file_names,
     banned_identifiers,
     import_circles,

@@ -20,6 +20,7 @@ from tests.test_architecture import (
     long_files,
     private_torch,
     relative_imports,
+    twice_named_files,
 )
 
 # Each check with a file that must be reported, and one next to it that must not.
@@ -101,6 +102,7 @@ PLANTED: dict[str, tuple[Check, str, str, str, str]] = {
         "benchmarks/b.py",
         "x = 1\n" * MOST_LINES_OF_TESTS,
     ),
+    "twice_named_files": (twice_named_files, "tests/graph/test_x.py", "", "tests/dims/test_x.py", ""),
     "file_name": (banned_file_names, "trtdiag/dims/utils.py", "", "trtdiag/dims/utility.py", ""),
     "file_name_part": (banned_file_names, "tests/graph_helpers.py", "", "tests/graph_cases.py", ""),
     "folder_name": (banned_file_names, "trtdiag/common/x.py", "", "trtdiag/dims/x.py", ""),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.export import Dim, export
 
-from tests.compiling.test_quantized_programs import Optimized
+from tests.compiling.test_quantized_models import Optimized
 from tests.harness.int8_blocks import blocks
 from tests.harness.rows import thinned
 from tests.harness.symmetric_quantizer import quantized
