@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Row = Callable[[Tensor, Tensor, Tensor], Tensor]
+# Tensors, not ops: torch 2.11 does not take windows apart, so that they stay in PyTorch.
+HANN = {size: torch.hann_window(size) for size in (5, 8)}
 
 ARITHMETIC: Mapping[str, Row] = {
     "sum": lambda z, w, x: z + w,
@@ -185,20 +187,20 @@ TRANSFORMS: Mapping[str, Row] = {
     "irfftn, dims in another order": lambda z, w, x: torch.fft.irfftn(z.unflatten(1, (2, 3)), dim=(1, 3, 2)),
     "rfft along a middle dim": lambda z, w, x: torch.fft.rfft(x.unflatten(1, (2, 3)), dim=1),
     "irfft along a middle dim": lambda z, w, x: torch.fft.irfft(z, dim=1, n=11),
-    "stft": lambda z, w, x: torch.stft(x.flatten(1), 8, 3, window=torch.hann_window(8), return_complex=True),
+    "stft": lambda z, w, x: torch.stft(x.flatten(1), 8, 3, window=HANN[8], return_complex=True),
     "stft, all its ways": lambda z, w, x: torch.stft(
         *(x.flatten(1), 7, 2),
         win_length=5,
-        window=torch.hann_window(5),
+        window=HANN[5],
         normalized=True,
         onesided=False,
         center=False,
         return_complex=True,
     ),
     "istft": lambda z, w, x: torch.istft(
-        torch.stft(x.flatten(1), 8, 2, window=torch.hann_window(8), return_complex=True),
+        torch.stft(x.flatten(1), 8, 2, window=HANN[8], return_complex=True),
         *(8, 2),
-        window=torch.hann_window(8),
+        window=HANN[8],
         length=30,
     ),
 }
