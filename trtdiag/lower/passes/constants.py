@@ -15,9 +15,10 @@ from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.move_to_device import is_here
 from trtdiag.graph.limit import DRAWN
 from trtdiag.graph.operators import target_name, writes
-from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer, makes_floats
+from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer, is_quantizer_node, makes_floats
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.graph_copy import constant_tensors, identity
+from trtdiag.lower.recipes import current_tape
 from trtdiag.lower.template import frozen
 
 LIMIT_BYTES = 4 * 2**20
@@ -93,7 +94,13 @@ def _may_run(node: Node) -> bool:
 
 
 def _widens(node: Node) -> bool:
-    """Whether it makes floats of quantized numbers: an engine holds them as they are."""
+    """Whether it makes floats of quantized numbers: an engine holds them as they are.
+
+    One that takes other weights later holds floats: what was cast alone can change, and TensorRT's constants of int8
+    cannot.
+    """
+    if current_tape() is not None and not is_quantizer_node(node):
+        return False
     source = node.args[0] if node.args else None
     before = source.meta.get("val") if isinstance(source, Node) else None
     return isinstance(before, torch.Tensor) and before.dtype in QUANTIZED_DTYPES and makes_floats(node)
