@@ -17,7 +17,6 @@ from trtdiag.artifact.atomic_file import atomic_file
 from trtdiag.artifact.description import (
     MEMBER,
     NETWORK_MEMBER,
-    REFIT_MEMBER,
     Description,
     EngineEntry,
     description_to_text,
@@ -85,7 +84,7 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
             extra[NETWORK_MEMBER.format(index)] = base64.b64encode(network).decode("ascii")
     tensors: dict[str, torch.Tensor] = {}
     if compiled.refit_plan is not None:
-        extra[REFIT_MEMBER], tensors = kept_tensors(compiled.refit_plan, where)
+        tensors = kept_tensors(compiled.refit_plan, where)
     with atomic_file(path) as file:
         _fill(file, program, extra, tensors)
 
