@@ -4,11 +4,13 @@
     python benchmarks/sweep.py rate FOLDER                     programs an hour and CPU seconds a program, two workers
     python benchmarks/sweep.py kills FOLDER --times 10         SIGKILL at random moments, to workers and to the driver
     python benchmarks/sweep.py workers FOLDER                  the results of one worker beside those of two
+    python benchmarks/sweep.py show FOLDER --count 1000        ``make``, ``kills``, and ``workers`` for 100 of them
 
 ``make`` exports each model of the zoo once (those of the libraries that are installed, fewest ops first) and saves it
-with narrower ranges; half of the programs are small nets of several kinds and sizes.  What the others print is JSON.
-``kills`` ends processes that the sweep started, no others; when the driver was ended it is started again, and at the
-end ``results.json`` must be the bytes of an undisturbed sweep.
+with narrower ranges; half of the programs are small nets of several kinds and sizes.  What the others print is JSON;
+the driver's memory every ten seconds is in ``OUT-memory.csv``.
+``kills`` ends processes that the sweep started, no others; when the driver was ended it is started again.  ``workers``
+are undisturbed: what they find must be the same bytes, and the rows of what was killed in the same ``--out`` folder.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-EXPORT = Path(__file__).with_name("zoo_export.py")
+MOST_BYTES = 64 << 20
+"""Of the weights of one program: a thousand are some GB then."""
 ENDED_S = 1.0
+MEMORY_S = 10.0
 
 
 def small_net(number: int) -> tuple[Any, tuple[Any, ...], Any]:
@@ -107,31 +110,31 @@ def _zoo_names() -> list[str]:
 
 
 def _zoo_variants(folder: Path, name: str, count: int) -> int:
-    """Save a model of the zoo with so many ranges; gives how many there are."""
+    """Export a model of the zoo and save it with so many ranges; gives how many there are."""
     import torch
 
-    first = folder / f"zoo-{name}-0.pt2"
-    if not first.exists():
-        done = subprocess.run(
-            [sys.executable, str(EXPORT), name, str(first), "cpu"], capture_output=True, text=True, check=False
-        )
-        if not first.exists():
-            said = (done.stdout or done.stderr).strip().splitlines()[-1:]
-            print(f"{name}: {said}", file=sys.stderr)
+    from tests.models import zoo
+
+    places = [folder / f"zoo-{name}-{number}.pt2" for number in range(count)]
+    if all(place.exists() for place in places):
+        return count
+    try:
+        module, args, kwargs, dims = zoo.build(name)
+        if sum(weight.nbytes for weight in module.state_dict().values()) > MOST_BYTES:
             return 0
-    for number in range(1, count):
-        place = folder / f"zoo-{name}-{number}.pt2"
-        if not place.exists():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                program = torch.export.load(first)
-            _narrow(program, number)
-            torch.export.save(program, place)
+        program = torch.export.export(module, args, kwargs, dynamic_shapes=dims)
+    except Exception as error:  # whatever a library that is missing, or an export, raises
+        print(f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[:1]}", file=sys.stderr)
+        return 0
+    for number, place in enumerate(places):
+        if number:
+            _narrow(program)
+        torch.export.save(program, place)
     return count
 
 
-def _narrow(program: Any, number: int) -> None:
-    """Lower the upper end of each range, more for each number, and never below the example."""
+def _narrow(program: Any) -> None:
+    """Lower the upper end of each range by one, and never below the example."""
     from torch.utils._sympy.value_ranges import ValueRanges
 
     hints = {str(symbol): int(value) for symbol, value in _hints(program).items()}
@@ -139,7 +142,7 @@ def _narrow(program: Any, number: int) -> None:
         low, high = span.lower, span.upper
         if str(high).isdigit() and int(high) > int(low):
             lowest = max(int(low), hints.get(str(symbol), int(low)))
-            program.range_constraints[symbol] = ValueRanges(low, max(lowest, int(high) - number))
+            program.range_constraints[symbol] = ValueRanges(low, max(lowest, int(high) - 1))
 
 
 def _hints(program: Any) -> dict[Any, Any]:
@@ -183,14 +186,14 @@ def below(first: int) -> list[Process]:
     return [found[each] for each in listed if each in found]
 
 
-def started(programs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
+def started(sources: list[Path], out: Path, *more: str) -> subprocess.Popen[bytes]:
     """The command, as a user starts it."""
     command = [
         sys.executable,
         "-m",
         "trtdiag",
         "sweep",
-        str(programs),
+        *map(str, sources),
         "--folder",
         str(out),
         "-q",
@@ -207,16 +210,43 @@ def driver_of(command: int) -> Process | None:
     return next((each for each in below(command) if each.parent == command), None)
 
 
+class Memory:
+    """The driver's resident memory while a sweep runs, a row every ten seconds."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, int, int, int]] = []
+        self._began = time.monotonic()
+
+    def look(self, run: subprocess.Popen[bytes], out: Path) -> None:
+        """Note it, with the seconds since the beginning, the results there are and the driver's process."""
+        since = time.monotonic() - self._began
+        driver = driver_of(run.pid) if not self.rows or since - self.rows[-1][0] >= MEMORY_S else None
+        if driver is not None:
+            self.rows.append((round(since, 1), len(_results(out)), driver.pid, driver.kib))
+
+    def told(self, out: Path) -> dict[str, Any]:
+        """Write the rows beside the sweep's folder as CSV; gives ten of them, and the greatest of each driver."""
+        table = out.with_name(f"{out.name}-memory.csv")
+        lines = ["seconds,results,driver,kib", *(",".join(map(str, row)) for row in self.rows)]
+        table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        most: dict[int, int] = {}
+        for _, _, driver, kib in self.rows:
+            most[driver] = max(most.get(driver, 0), kib // 1024)
+        shown = [(row[1], row[3] // 1024) for row in self.rows[:: max(1, len(self.rows) // 10)]]
+        return {"driver_mib": shown, "most_mib_of_each_driver": list(most.values()), "memory_table": str(table)}
+
+
+def _results(out: Path) -> list[Path]:
+    return list((out / "steps").glob("*/result.json"))
+
+
 def rate(programs: Path, out: Path, workers: int, more: list[str]) -> dict[str, Any]:
     """Programs an hour, CPU seconds a program with all that Ray takes, and the driver's memory on the way."""
     shutil.rmtree(out, ignore_errors=True)
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    run = started(programs, out, "--workers", str(workers), *more)
-    memory = []
+    run, memory = started([programs], out, "--workers", str(workers), *more), Memory()
     while run.poll() is None:
-        driver = driver_of(run.pid)
-        if driver is not None:
-            memory.append((len(list((out / "steps").glob("*/result.json"))), round(driver.kib / 1024)))
+        memory.look(run, out)
         time.sleep(ENDED_S)
     wall_s, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     results = json.loads((out / "results.json").read_text())
@@ -231,38 +261,50 @@ def rate(programs: Path, out: Path, workers: int, more: list[str]) -> dict[str, 
         "programs_an_hour": round(count / wall_s * 3600),
         "cpu_s_a_program_in_its_process": round(sum(step["cpu_s"] for step in steps) / count, 2),
         "cpu_s_of_processes_waited_for": round(cpu_s, 1),
-        "driver_mib": memory[:: max(1, len(memory) // 10)],
+        **memory.told(out),
         "page_bytes": (out / "index.html").stat().st_size,
     }
 
 
-def kills(programs: Path, out: Path, times: int, seed: int, more: list[str]) -> dict[str, Any]:
-    """End processes by SIGKILL at random moments; what is found must be what an undisturbed sweep finds."""
+def kills(programs: Path, out: Path, times: int, seed: int, every_s: float, more: list[str]) -> dict[str, Any]:
+    """End processes by SIGKILL at random moments, and start the command again where it was the driver."""
     chance = random.Random(seed)
     shutil.rmtree(out, ignore_errors=True)
-    plain = out.with_name(f"{out.name}-undisturbed")
-    if not (plain / "results.json").exists():
-        started(programs, plain, "--workers", "2", *more).wait()
     killed: list[str] = []
-    begun = 1
-    run = started(programs, out, "--workers", "2", *more)
+    begun, began = 1, time.monotonic()
+    run, memory = started([programs], out, "--workers", "2", *more), Memory()
     while True:
-        ends = time.monotonic() + chance.uniform(5, 40)
+        ends = time.monotonic() + chance.uniform(0.2, 1.8) * every_s
         while run.poll() is None and time.monotonic() < ends:
+            memory.look(run, out)
             time.sleep(ENDED_S)
         if run.poll() is not None:
             if run.returncode == 0:
                 break
-            run, begun = started(programs, out, "--workers", "2", *more), begun + 1
-            continue
-        if len(killed) < times:
-            victim = chance.choice(list(_victims(run.pid)) or [None])
-            if victim is not None:
-                os.kill(victim[1], signal.SIGKILL)
-                killed.append(victim[0])
-    same = (out / "results.json").read_bytes() == (plain / "results.json").read_bytes()
-    rows = json.loads((out / "results.json").read_text())["rows"]
-    return {"programs": len(rows), "killed": killed, "driver_begun": begun, "same_results": same}
+            run, begun = started([programs], out, "--workers", "2", *more), begun + 1
+        elif len(killed) < times:
+            victims = sorted(_victims(run.pid))
+            if victims:
+                kind = chance.choice(sorted({each for each, _ in victims}))
+                os.kill(chance.choice([pid for each, pid in victims if each == kind]), signal.SIGKILL)
+                killed.append(f"{kind} at {len(_results(out))}")
+                print(f"killed: {killed[-1]}", file=sys.stderr, flush=True)
+    wall_s = time.monotonic() - began
+    found = json.loads((out / "results.json").read_text())
+    return {
+        "programs": len(found["rows"]),
+        "lost": sorted({str(each) for each in _programs(programs)} - {row["source"] for row in found["rows"]}),
+        "states": found["totals"]["states"],
+        "killed": killed,
+        "driver_begun": begun,
+        "wall_s": round(wall_s, 1),
+        "programs_an_hour": round(len(found["rows"]) / wall_s * 3600),
+        **memory.told(out),
+    }
+
+
+def _programs(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.pt2"))
 
 
 def _victims(command: int) -> Iterator[tuple[str, int]]:
@@ -280,26 +322,42 @@ def _victims(command: int) -> Iterator[tuple[str, int]]:
             yield "program" if each.parent in servers else "fork server", each.pid
 
 
-def workers(programs: Path, out: Path, more: list[str]) -> dict[str, Any]:
-    """The results of one worker and of two, byte by byte."""
+def workers(sources: list[Path], out: Path, more: list[str]) -> dict[str, Any]:
+    """The results of one worker and of two, byte by byte; and of another sweep in ``out``, row by row."""
     found = []
     for count in (1, 2):
         place = out.with_name(f"{out.name}-{count}")
         shutil.rmtree(place, ignore_errors=True)
-        started(programs, place, "--workers", str(count), *more).wait()
+        started(sources, place, "--workers", str(count), *more).wait()
         found.append((place / "results.json").read_bytes())
-    return {"rows": len(json.loads(found[0])["rows"]), "same_results": found[0] == found[1]}
+    rows = json.loads(found[0])["rows"]
+    told: dict[str, Any] = {"rows": len(rows), "same_results": found[0] == found[1]}
+    if (out / "results.json").exists():
+        there = {row["source"]: row for row in json.loads((out / "results.json").read_text())["rows"]}
+        # A folder's programs are called by their names in it, and files by their whole paths.
+        told["rows_as_in_the_other"] = sum({**there[row["source"]], "program": row["program"]} == row for row in rows)
+    return told
+
+
+def show(programs: Path, out: Path, asked: argparse.Namespace, more: list[str]) -> Iterator[dict[str, Any]]:
+    """All of it, one after the other."""
+    make(programs, asked.count)
+    yield {"kills": kills(programs, out, asked.times, asked.seed, asked.every_s, more)}
+    sources = random.Random(asked.seed).sample(_programs(programs), asked.sample)
+    yield {"workers": workers(sorted(sources), out, more)}
 
 
 def main() -> None:
     """Do what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("make", "rate", "kills", "workers"))
+    parser.add_argument("what", choices=("make", "rate", "kills", "workers", "show"))
     parser.add_argument("folder", type=Path, help="of the programs")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--out", type=Path, default=Path("sweep-benchmark"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--times", type=int, default=10)
+    parser.add_argument("--every-s", type=float, default=22.0, help="between two SIGKILLs, in the mean")
+    parser.add_argument("--sample", type=int, default=100, help="show: programs for one worker and for two")
     parser.add_argument("--seed", type=int, default=0)
     asked, more = parser.parse_known_args()
     programs, out = asked.folder.resolve(), asked.out.resolve()
@@ -308,9 +366,12 @@ def main() -> None:
     elif asked.what == "rate":
         print(json.dumps(rate(programs, out, asked.workers, more)))
     elif asked.what == "kills":
-        print(json.dumps(kills(programs, out, asked.times, asked.seed, more)))
+        print(json.dumps(kills(programs, out, asked.times, asked.seed, asked.every_s, more)))
+    elif asked.what == "workers":
+        print(json.dumps(workers(_programs(programs), out, more)))
     else:
-        print(json.dumps(workers(programs, out, more)))
+        for part in show(programs, out, asked, more):
+            print(json.dumps(part), flush=True)
 
 
 if __name__ == "__main__":
