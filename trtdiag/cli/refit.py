@@ -69,22 +69,17 @@ def refit_command(
     named = [("COMPILED", compiled), ("--weights", weights), ("--model", model), *(("--lora", each) for each in lora)]
     refuse_same(read_by(named), [compiled_place(output, usual), *trace_places()])
     with working(step_line(), reports=False) as step:
-        from trtdiag.pipeline.refit import differs, refit_in_steps  # torch takes seconds: --help should not wait for it
+        from trtdiag.pipeline.refit import (
+            Asked,
+            differs,
+            refit_in_steps,
+        )  # torch takes seconds: --help should not wait for it
         from trtdiag.report.compile_text import verification_text
         from trtdiag.verification.limits import VerifyLimits
 
-        found = refit_in_steps(
-            compiled,
-            weights,
-            lora=lora,
-            lora_scale=lora_scale,
-            output=destination,
-            model=model,
-            verify=not no_verify,
-            progress=step,
-            limits=VerifyLimits(total_s=verify_limit_s),
-            must_verify=True,
-        )
+        limits = VerifyLimits(total_s=verify_limit_s)
+        asked = Asked(compiled, weights, lora, lora_scale, destination, model, not no_verify, step, limits, True)
+        found = refit_in_steps(asked)
     console = own_console()
     if not quiet:
         for line in _told(found.weights):

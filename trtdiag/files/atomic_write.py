@@ -150,7 +150,7 @@ class _Replacing(Writing):
         os.replace(self._unfinished, self._target)
         self._written.close()
         if self._durable:
-            _sync_folder(self._target.parent)
+            sync_folder(self._target.parent)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -229,8 +229,8 @@ def _mode(target: Path) -> int | None:
     return stat.S_IMODE(mode) & 0o777 if stat.S_ISREG(mode) else None
 
 
-def _sync_folder(folder: Path) -> None:
-    """Put the new name on the disk, too."""
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system lets folders be opened."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from trtdiag.files.atomic_write import sync_folder
 from trtdiag.files.unfinished import SUFFIX, unfinished_name
 
 
@@ -38,7 +39,7 @@ def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
             _exchange(work, path)
         else:
             _rename_new(work, path)
-        _sync(path.parent)
+        sync_folder(path.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)  # it has taken its place, or holds what is not wanted
         if lock is not None:
@@ -70,17 +71,7 @@ def _force_to_disk(folder: Path) -> None:
                 os.fsync(handle)
             finally:
                 os.close(handle)
-        _sync(Path(place))
-
-
-def _sync(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync_folder(Path(place))
 
 
 def _locked(folder: Path) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -118,8 +119,8 @@ def fix_dims(
     if not isinstance(source, torch.nn.Module) or meta:
         source = resolve_source(source, inputs, meta=meta)
     elif inputs is not None:
-        asked = module_inputs(source, inputs, beside=(args, kwargs, dynamic_shapes)).recipe()
-        args, kwargs, dynamic_shapes = asked.args, asked.kwargs, asked.dynamic_shapes
+        own = module_inputs(source, inputs, beside=(args, kwargs, dynamic_shapes)).recipe()
+        args, kwargs, dynamic_shapes = own.args, own.kwargs, own.dynamic_shapes
     given = {"args": args, "kwargs": kwargs, "dynamic_shapes": dynamic_shapes}
     read = read_source(source, args, kwargs, dynamic_shapes, step)
     if not isinstance(source, torch.nn.Module):
@@ -132,76 +133,72 @@ def fix_dims(
         warn_of(OptionWarning(name, value, why) for name, value, usual in (*limits, *counts) if value != usual)
         with TORCH_TURN:
             return fix_text(read.text, read.label)
-    largest = sizes_by_name("max_sizes", max_sizes)
-    if isinstance(read, ProgramSource):
-        solving = Allowance(solve_limit_s, exports=True)
-        return _fix_program(read, largest, time_limit_s, solving, rounds, programs, step)
-    return _fix_model(read, largest, time_limit_s, Allowance(solve_limit_s), rounds, programs, step)
+    solving = Allowance(solve_limit_s, exports=isinstance(read, ProgramSource))
+    asked = _Asked(sizes_by_name("max_sizes", max_sizes), time_limit_s, solving, rounds, programs, step)
+    return _fix_program(read, asked) if isinstance(read, ProgramSource) else _fix_model(read, asked)
 
 
-def _fix_model(
-    source: ModelSource,
-    largest: Sequence[tuple[str, int]],
-    limit_s: float,
-    solving: Allowance,
-    rounds: int,
-    programs: int | None,
-    step: Progress,
-) -> Fix:
+@dataclass(frozen=True)
+class _Asked:
+    """What ``fix_dims`` was asked for beside the source, as it says it."""
+
+    largest: Sequence[tuple[str, int]]
+    limit_s: float
+    solving: Allowance
+    rounds: int
+    programs: int | None
+    step: Progress
+
+
+def _fix_model(source: ModelSource, asked: _Asked) -> Fix:
     recipe = source.recipe
     structure = structure_of(recipe)
-    asked, examples = asked_plan(structure), structure.examples
-    wanted = capped(asked, largest, examples) if largest else asked
-    exporter = Exporter(recipe, structure, wanted, limit_s, step, solving, original=not largest)
-    found = Search(wanted, examples, exporter.attempt, rounds, solving=solving).run()
+    plan, examples = asked_plan(structure), structure.examples
+    wanted = capped(plan, asked.largest, examples) if asked.largest else plan
+    exporter = Exporter(recipe, structure, wanted, asked.limit_s, asked.step, asked.solving, original=not asked.largest)
+    search = partial(Search, wanted, examples, exporter.attempt, asked.rounds, solving=asked.solving)
+    found = search().run()
     checks = exporter.data_checks() if found.from_data else ()
     if checks:
         # What the dims must be once the checks are written: the conditions behind the first check are known only so.
         words, exporter.assume = found.failure, True
-        found = Search(wanted, examples, exporter.attempt, rounds, solving=solving).run()
+        found = search().run()
         found.failure = words
-    fix = answer_of(source, recipe, structure, asked, found, checks, exporter.notes())
-    return fix if checks or solving.look() else _with_several(fix, found, exporter, rounds, programs)
+    fix = answer_of(source, recipe, structure, plan, found, checks, exporter.notes())
+    return fix if checks or asked.solving.look() else _with_several(fix, found, exporter, asked)
 
 
-def _fix_program(
-    source: ProgramSource,
-    largest: Sequence[tuple[str, int]],
-    limit_s: float,
-    solving: Allowance,
-    rounds: int,
-    programs: int | None,
-    step: Progress,
-) -> Fix:
-    program = source.program
-    asked = program_plan(program)
-    wanted = capped(asked, largest, {dim.site: dim.hint for each in program.inputs for dim in each.dims if dim.hint})
+def _fix_program(source: ProgramSource, asked: _Asked) -> Fix:
+    program, solving = source.program, asked.solving
+    plan = program_plan(program)
+    hints = {dim.site: dim.hint for each in program.inputs for dim in each.dims if dim.hint}
+    wanted = capped(plan, asked.largest, hints)
     with TORCH_TURN:
         recipe = program_recipe(program)
         known = read_program(program)
     if recipe is None:
         why = "the file keeps no example inputs, and not all of them are tensors"
-        found = Search(wanted, {}, lambda _plan, _why: why, rounds, known, solving).run()
-        return answer_unconfirmed(source, asked, found)
+        found = Search(wanted, {}, lambda _plan, _why: why, asked.rounds, known, solving).run()
+        return answer_unconfirmed(source, plan, found)
     structure = structure_of(recipe)
-    known = _run_known(known, program, wanted, recipe, solving.least(limit_s) / 2, step)
-    exporter = Exporter(recipe, structure, wanted, limit_s, step, solving, original=False)
-    found = Search(wanted, structure.examples, exporter.attempt, rounds, known, solving).run()
-    fix = answer_of(source, recipe, structure, asked, found, (), exporter.notes())
-    return fix if solving.look() else _with_several(fix, found, exporter, rounds, programs)
+    known = _run_known(known, program, wanted, recipe, solving.least(asked.limit_s) / 2, asked.step)
+    exporter = Exporter(recipe, structure, wanted, asked.limit_s, asked.step, solving, original=False)
+    found = Search(wanted, structure.examples, exporter.attempt, asked.rounds, known, solving).run()
+    fix = answer_of(source, recipe, structure, plan, found, (), exporter.notes())
+    return fix if solving.look() else _with_several(fix, found, exporter, asked)
 
 
-def _with_several(fix: Fix, found: SearchResult, exporter: Exporter, rounds: int, programs: int | None) -> Fix:
+def _with_several(fix: Fix, found: SearchResult, exporter: Exporter, asked: _Asked) -> Fix:
     """``fix`` with the programs that together take more than it alone."""
-    if programs == 1 or fix.outcome is Outcome.IMPOSSIBLE:
+    if asked.programs == 1 or fix.outcome is Outcome.IMPOSSIBLE:
         return fix
     several = several_of(
         exporter.asked,
         found,
         exporter.structure.examples,
-        None if programs is None else exporter.attempt,
-        rounds,
-        programs or OFFERED,
+        None if asked.programs is None else exporter.attempt,
+        asked.rounds,
+        asked.programs or OFFERED,
         lambda plan: (planned(exporter.recipe, exporter.structure, plan), spell(plan, exporter.structure).code),
     )
     return replace(fix, several=several)

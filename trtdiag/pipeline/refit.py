@@ -64,6 +64,27 @@ class Refitted:
     names: Any = None
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a refit, as ``refit`` says it; the command has more.
+
+    Attributes:
+        limits: Of the comparison.
+        must_verify: Refuse where no model is at hand.
+    """
+
+    compiled: str | os.PathLike[str] | CompiledProgram
+    weights: Weights | None
+    lora: Adapter | Sequence[Adapter]
+    lora_scale: float
+    output: str | os.PathLike[str] | None
+    model: str | os.PathLike[str] | ExportedProgram | None
+    verify: bool
+    progress: Progress | None
+    limits: VerifyLimits | None = None
+    must_verify: bool = False
+
+
 @checked(
     compiled=path_or(CompiledProgram),
     lora=_adapters,
@@ -109,64 +130,30 @@ def refit(
         VerificationError: ``verification-failed``: outputs differ; ``compiled`` has the weights of before again, and
             nothing was saved.
     """
-    found = refit_in_steps(
-        compiled,
-        weights,
-        lora=lora,
-        lora_scale=lora_scale,
-        output=output,
-        model=model,
-        verify=verify,
-        progress=progress,
-    )
+    found = refit_in_steps(Asked(compiled, weights, lora, lora_scale, output, model, verify, progress))
     if found.verification is not None and not found.verification.passed:
         raise differs(found.verification)
     return found.compiled
 
 
-def refit_in_steps(
-    compiled: str | os.PathLike[str] | CompiledProgram,
-    weights: Weights | None = None,
-    *,
-    lora: Adapter | Sequence[Adapter] = (),
-    lora_scale: float = 1.0,
-    output: str | os.PathLike[str] | None = None,
-    model: str | os.PathLike[str] | ExportedProgram | None = None,
-    verify: bool = True,
-    progress: Progress | None = None,
-    limits: VerifyLimits | None = None,
-    must_verify: bool = False,
-) -> Refitted:
-    """``refit`` with everything that was found on the way; a program that differs is not saved, and not raised.
-
-    Args:
-        compiled: As for ``refit``, and so the others.
-        weights: See there.
-        lora: See there.
-        lora_scale: See there.
-        output: See there.
-        model: See there.
-        verify: See there.
-        progress: See there.
-        limits: Of the comparison.
-        must_verify: Refuse where no model is at hand.
-    """
-    tell = progress or (lambda _step: None)
-    adapters = list(_adapters("lora", lora))
-    if output is not None:
-        refuse_same(_read(compiled, weights, adapters, model), [Named("output", os.fspath(output))])
+def refit_in_steps(asked: Asked) -> Refitted:
+    """``refit`` with everything that was found on the way; a program that differs is not saved, and not raised."""
+    tell = asked.progress or (lambda _step: None)
+    adapters = list(_adapters("lora", asked.lora))
+    if asked.output is not None:
+        refuse_same(_read(asked, adapters), [Named("output", os.fspath(asked.output))])
     tell("load")
-    program, new = _with_plan(compiled, weights, adapters, lora_scale)
+    program, new = _with_plan(asked, adapters)
     assert program.refit_plan is not None
-    against = _model(program, weights, model, new) if verify else None
-    if verify and against is None and must_verify:
+    against = _model(program, asked, new) if asked.verify else None
+    if asked.verify and against is None and asked.must_verify:
         raise UserError(
             "the program cannot be compared with its model",
             because="the file that it was compiled from is not at hand, and the weights are no exported program",
             fix="name the exported model with --model, or leave the comparison out with --no-verify",
             reference="not-verified",
         )
-    if verify and against is None:
+    if asked.verify and against is None:
         warnings.warn(
             "outputs with the new weights were not compared with the model's: the file that the program was compiled "
             "from is not at hand; give the exported model as model=, or verify=False",
@@ -177,35 +164,30 @@ def refit_in_steps(
     refit_with(program, new)
     verification, names = None, None
     if against is not None:
-        checked_state = verify_saved(program, against, progress=progress, limits=limits)
+        checked_state = verify_saved(program, against, progress=asked.progress, limits=asked.limits)
         verification, names = checked_state.verified, checked_state.report.analysis.program.names
         if not verification.passed:
             _, _, program.refit_plan, program.source = before
             program.load_anew(*before[:2])
             return Refitted(program, new, verification, names)
-    if output is not None:
+    if asked.output is not None:
         tell("save")
-        save(program, output)
+        save(program, asked.output)
     return Refitted(program, new, verification, names)
 
 
-def _with_plan(
-    compiled: str | os.PathLike[str] | CompiledProgram, weights: Weights | None, lora: Sequence[Adapter], scale: float
-) -> tuple[CompiledProgram, NewWeights]:
+def _with_plan(asked: Asked, lora: Sequence[Adapter]) -> tuple[CompiledProgram, NewWeights]:
+    compiled = asked.compiled
     program = compiled if isinstance(compiled, CompiledProgram) else load_anywhere(compiled, bare=True)
     if program.refit_plan is None:
         what = "the program" if isinstance(compiled, CompiledProgram) else os.fspath(compiled)
         raise not_refittable(f"{what} cannot take other weights")
-    return program, new_weights(program.refit_plan, weights, lora, scale)
+    return program, new_weights(program.refit_plan, asked.weights, lora, asked.lora_scale)
 
 
-def _model(
-    program: CompiledProgram,
-    weights: Weights | None,
-    model: str | os.PathLike[str] | ExportedProgram | None,
-    new: NewWeights,
-) -> ExportedProgram | None:
+def _model(program: CompiledProgram, asked: Asked, new: NewWeights) -> ExportedProgram | None:
     """The exported model with the new weights, to compare with."""
+    model, weights = asked.model, asked.weights
     found: ExportedProgram | None = None
     if isinstance(model, ExportedProgram):
         found = model
@@ -235,14 +217,15 @@ def _is_program(place: str | os.PathLike[str]) -> bool:
     return Path(place).suffix in (".pt2", ".ep")
 
 
-def _read(compiled: object, weights: object, lora: Sequence[object], model: object) -> list[Named]:
+def _read(asked: Asked, lora: Sequence[Adapter]) -> list[Named]:
     """The files that are read: nothing is written over one of them."""
-    named = [("COMPILED", compiled), ("the weights", weights), ("the model", model), *(("an adapter", a) for a in lora)]
+    named: list[tuple[str, object]] = [("an adapter", each) for each in lora]
+    named = [("COMPILED", asked.compiled), ("the weights", asked.weights), ("the model", asked.model), *named]
     found = [Named(what, os.fspath(place)) for what, place in named if isinstance(place, (str, os.PathLike))]
     for each in list(found):
         if os.path.isdir(each.path):  # not even a name that is too long is an error here
             found += [Named(f"a file of {each.argument}", str(file)) for file in Path(each.path).iterdir()]
-    source = getattr(compiled, "source", None)
+    source = getattr(asked.compiled, "source", None)
     return [*found, Named("the original of COMPILED", source)] if isinstance(source, str) else found
 
 
