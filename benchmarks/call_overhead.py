@@ -1,12 +1,14 @@
 """What one call of a small program costs: eager, exported, the compiled module, and the compiled program.
 
-Run: ``python benchmarks/call_overhead.py``.  One process, one thread; each number is the best of many short rounds,
-all in turn, so that what else the machine does falls on all of them alike.  ``TensorRT's runner`` is the compiled
-program around an engine of TensorRT that does nothing, on the CPU: all that Python does for a call.
+Run: ``python benchmarks/call_overhead.py``.  One process, one thread; CPU time, each number the best of many short
+rounds, all in turn, so that what else the machine does falls on all of them alike.  ``TensorRT's runner`` is the
+compiled program around an engine of TensorRT that does nothing, on the CPU: all that Python does for a call.
 
 With ``--cold`` the CPU's caches are emptied before each call, as the launches of an engine's kernels do, and the
-numbers are medians.  ``engine in a module`` is what users write by hand around an engine: it checks its argument,
-tells TensorRT sizes and addresses, and makes the output.
+numbers are medians.  ``saved`` is the same engine called by a program that ``torch.export.load`` reads, and ``saved,
+empty op`` that program with an op in the engine's place that only makes the output: what is torch's own of such a call.
+``engine in a module`` is what users write by hand around an engine: it checks its argument, tells TensorRT sizes and
+addresses, and makes the output.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from statistics import median
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import torch
 from torch import nn
 from torch.export import Dim, export
+from torch.fx import GraphModule
 
 import trtdiag
 from trtdiag.engine.tensorrt import cuda_graphs, prepared_run
@@ -29,7 +33,9 @@ from trtdiag.engine.tensorrt.engine_bindings import input_name, output_name
 from trtdiag.engine.tensorrt.gpu import Replay, Work
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE, SCHEMA
 from trtdiag.runtime.engine_cache import CACHE
+from trtdiag.runtime.prepared_engines import forget
 
 CALLS, ROUNDS = 50, 60
 COLD_ROUNDS = 25
@@ -107,15 +113,45 @@ class NoGpu:
 def on_nothing(compiled: CompiledProgram, x: torch.Tensor) -> CompiledProgram:
     """The same program around an engine of TensorRT that computes nothing."""
     made = CompiledProgram(compiled.exported_program)
-    shape = made(x).shape
-    (manifest,) = made.manifests
+    runner = idle_runner(compiled, x)
+    with patched_cache(lambda *_: runner):
+        made(x), made(x)  # the first call goes another way
+    forget(runner)  # the module of the program has the same engine
+    return made
+
+
+def idle_runner(compiled: CompiledProgram, x: torch.Tensor) -> EngineRunner:
+    """The engine of TensorRT that computes nothing, loaded."""
+    shape = compiled(x).shape
+    (manifest,) = compiled.manifests
     names = [input_name(0, manifest.inputs[0].name), output_name(0, manifest.outputs[0].name)]
     sharing = SimpleNamespace(__members__={"PROFILE_SHARING_0806": 0})
     trt = SimpleNamespace(TensorLocation=SimpleNamespace(HOST="host"), PreviewFeature=sharing)
-    runner = EngineRunner(trt, NoEngine(names, tuple(shape)), manifest, x.device, gpu=NoGpu())  # type: ignore[arg-type]
+    return EngineRunner(trt, NoEngine(names, tuple(shape)), manifest, x.device, gpu=NoGpu())  # type: ignore[arg-type]
+
+
+def saved(compiled: CompiledProgram, x: torch.Tensor, op: Callable[..., object] = EXECUTE_ENGINE) -> nn.Module:
+    """The program as ``torch.export.load`` reads it, around that engine, or with another op in its place."""
+    with TemporaryDirectory() as folder:
+        trtdiag.save(compiled, f"{folder}/program.pt2")
+        module: nn.Module = torch.export.load(f"{folder}/program.pt2").module()
+    if op is not EXECUTE_ENGINE:
+        assert isinstance(module, GraphModule)
+        for node in module.graph.find_nodes(op="call_function", target=EXECUTE_ENGINE):
+            node.target = op
+        module.recompile()
+    runner = idle_runner(compiled, x)
     with patched_cache(lambda *_: runner):
-        made(x)
-    return made
+        module(x)
+    return module
+
+
+def empty_op(x: torch.Tensor, y: torch.Tensor) -> Callable[..., object]:
+    """An op with the engines' schema that only makes its output, in the least that torch asks of an op."""
+    name = f"call_overhead::empty_{x.shape[0]}"
+    torch.library.define(name, SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.impl(name, "CPU", lambda inputs, engine, manifest: [torch.empty(y.shape)])
+    return getattr(torch.ops.call_overhead, f"empty_{x.shape[0]}").default  # type: ignore[no-any-return]
 
 
 class EngineModule(nn.Module):
@@ -159,10 +195,10 @@ def best(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     found = dict.fromkeys(calls, float("inf"))
     for _ in range(ROUNDS):
         for name, call in calls.items():
-            started = time.perf_counter()
+            started = time.thread_time_ns()
             for _ in range(CALLS):
                 call()
-            found[name] = min(found[name], (time.perf_counter() - started) / CALLS * 1e6)
+            found[name] = min(found[name], (time.thread_time_ns() - started) / CALLS / 1000)
     return found
 
 
@@ -175,9 +211,9 @@ def cold(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     for _ in range(COLD_ROUNDS):
         for name, call in calls.items():
             target[:] = source
-            started = time.perf_counter_ns()
+            started = time.thread_time_ns()
             call()
-            found[name].append(time.perf_counter_ns() - started)
+            found[name].append(time.thread_time_ns() - started)
     return {name: median(took) / 1000 for name, took in found.items()}
 
 
@@ -198,6 +234,8 @@ def main() -> None:
             "exported module": exported.module(),
             "compiled module": compiled.module(),
             "CompiledProgram": compiled,
+            "saved": saved(compiled, x),
+            "saved, empty op": saved(compiled, x, empty_op(x, model(x))),
             "engine in a module": EngineModule(x, model(x)),
             "run_into": partial(on_nothing(compiled, x).run_into, model(x).detach()),
             "TensorRT's runner": on_nothing(compiled, x),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,10 +12,8 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from tests.runtime.compiling import compiled
-from trtdiag.engine.cuda_graph_choice import chosen_graphs
-from trtdiag.engine.manifest import Manifest
+from tests.runtime.preparing import Preparing, Runners
 from trtdiag.errors import ShapeOutOfRangeError, UserError
-from trtdiag.runtime import engine_cache
 from trtdiag.runtime.compiled import CompiledProgram
 
 ROWS = {0: Dim("rows", min=1, max=11)}
@@ -30,65 +27,6 @@ class Sums(nn.Module):
         return {"late": total * y, "early": total}
 
 
-class Preparing:
-    """A runner that prepares, and counts how it is called."""
-
-    def __init__(self, runner: Callable[..., Any]) -> None:
-        self.runner, self.whole, self.again = runner, 0, 0
-        self.stale = False
-        self.choices: list[object] = []
-
-    def __call__(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        self.whole += 1
-        return self.runner(inputs)
-
-    def prepared(self, inputs: Sequence[Tensor]) -> Preparing.Run:
-        self.choices.append(chosen_graphs())
-        return Preparing.Run(self, [made.clone() for made in self.runner(inputs)])
-
-    class Run:
-        def __init__(self, parent: Preparing, like: list[Tensor]) -> None:
-            self.parent, self.like = parent, like
-
-        def __call__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -> Any:
-            if self.parent.stale:
-                return None
-            self.parent.again += 1
-            made = self.parent.runner(inputs)
-            if outputs is None:
-                return made
-            for output, tensor in zip(outputs, made, strict=True):
-                output.copy_(tensor)
-            return outputs
-
-        def takes(self, outputs: Sequence[Tensor]) -> bool:
-            pairs = zip(outputs, self.like, strict=True)
-            return all(one.shape == other.shape and one.dtype is other.dtype for one, other in pairs)
-
-
-@pytest.fixture
-def preparing(monkeypatch: pytest.MonkeyPatch) -> _Runners:
-    made: dict[int, Preparing] = {}
-    get = engine_cache.CACHE.get
-
-    def wrapped(manifest: Manifest, engine: Tensor, device: str = "") -> Preparing:
-        runner = get(manifest, engine, device)
-        return made.setdefault(id(runner), Preparing(runner))
-
-    monkeypatch.setattr(engine_cache.CACHE, "get", wrapped)
-    return _Runners(made)
-
-
-class _Runners:
-    def __init__(self, made: dict[int, Preparing]) -> None:
-        self.made = made
-
-    @property
-    def one(self) -> Preparing:
-        (runner,) = self.made.values()
-        return runner
-
-
 def _sums() -> CompiledProgram:
     return compiled(Sums(), (torch.randn(3, 5), torch.randn(3, 5)), dynamic_shapes={"x": ROWS, "y": ROWS})
 
@@ -100,7 +38,7 @@ def _agrees(result: dict[str, Tensor], x: Tensor, y: Tensor) -> None:
         torch.testing.assert_close(result[name], tensor)
 
 
-def test_calls_like_calls_before_are_prepared(preparing: _Runners) -> None:
+def test_calls_like_calls_before_are_prepared(preparing: Runners) -> None:
     program = _sums()
     for _ in range(4):
         for rows in (1, 7, 11):
@@ -109,7 +47,7 @@ def test_calls_like_calls_before_are_prepared(preparing: _Runners) -> None:
     assert (preparing.one.whole, preparing.one.again) == (6, 6)
 
 
-def test_what_decides_over_a_call_is_looked_at_each_time(preparing: _Runners) -> None:
+def test_what_decides_over_a_call_is_looked_at_each_time(preparing: Runners) -> None:
     program = _sums()
     x = torch.randn(7, 5)
     for _ in range(3):
@@ -129,7 +67,7 @@ def test_what_decides_over_a_call_is_looked_at_each_time(preparing: _Runners) ->
     _agrees(program(x, x), x, x)
 
 
-def test_modes_do_not_matter(preparing: _Runners) -> None:
+def test_modes_do_not_matter(preparing: Runners) -> None:
     program = _sums()
     x = torch.randn(3, 5, requires_grad=True)
     for _ in range(3):
@@ -141,7 +79,17 @@ def test_modes_do_not_matter(preparing: _Runners) -> None:
     assert preparing.one.again
 
 
-def test_a_choice_of_how_to_run_prepares_anew(preparing: _Runners) -> None:
+def test_a_view_that_negates_is_computed_before_an_engine_reads_it(preparing: Runners) -> None:
+    program = _sums()
+    x = torch.randn(1, 1, dtype=torch.complex64)
+    y = torch.randn(1, 5)
+    for given in (x.real.contiguous(), x.conj().imag, x.imag.contiguous(), x.conj().imag):
+        wide = given.expand(1, 5)
+        for _ in range(2):
+            _agrees(program(wide, y), wide, y)
+
+
+def test_a_choice_of_how_to_run_prepares_anew(preparing: Runners) -> None:
     program = _sums()
     x = torch.randn(3, 5)
     for _ in range(3):
@@ -153,7 +101,7 @@ def test_a_choice_of_how_to_run_prepares_anew(preparing: _Runners) -> None:
     assert preparing.one.choices[-1] is not None
 
 
-def test_threads_prepare_their_own(preparing: _Runners) -> None:
+def test_threads_prepare_their_own(preparing: Runners) -> None:
     program = _sums()
     x = torch.randn(3, 5)
     for _ in range(3):
@@ -165,7 +113,7 @@ def test_threads_prepare_their_own(preparing: _Runners) -> None:
     assert preparing.one.whole == whole + 1
 
 
-def test_threads_that_take_turns_have_calls_of_their_own(preparing: _Runners) -> None:
+def test_threads_that_take_turns_have_calls_of_their_own(preparing: Runners) -> None:
     program, order = _sums(), threading.Barrier(2, timeout=60)
     x = torch.randn(3, 5)
     program(x, x)
@@ -194,7 +142,7 @@ def test_threads_that_take_turns_have_calls_of_their_own(preparing: _Runners) ->
     assert not first & second
 
 
-def test_after_a_prepared_call_others_are_still_told_apart(preparing: _Runners) -> None:
+def test_after_a_prepared_call_others_are_still_told_apart(preparing: Runners) -> None:
     class Own(Tensor):
         pass
 
@@ -231,7 +179,7 @@ def test_results_in_the_callers_memory(prepares: bool, request: pytest.FixtureRe
         assert {name: tensor.data_ptr() for name, tensor in outputs.items()} == places
 
 
-def test_memory_that_is_an_inputs_too(preparing: _Runners) -> None:
+def test_memory_that_is_an_inputs_too(preparing: Runners) -> None:
     program = _sums()
     for _ in range(3):
         x, y = torch.randn(7, 5), torch.randn(7, 5)
@@ -252,7 +200,7 @@ def test_memory_that_is_an_inputs_too(preparing: _Runners) -> None:
         ({"late": None, "early": torch.empty(3, 5)}, "None"),
     ],
 )
-def test_outputs_that_do_not_fit_are_refused_and_left(outputs: Any, words: str, preparing: _Runners) -> None:
+def test_outputs_that_do_not_fit_are_refused_and_left(outputs: Any, words: str, preparing: Runners) -> None:
     program = _sums()
     x = torch.randn(3, 5)
     before = copy.deepcopy(outputs)

@@ -66,27 +66,6 @@ class Runner(Protocol):
         ...
 
 
-PLAIN = (torch.Tensor, torch.nn.Parameter)
-"""Types of tensors that are what they seem; those of tracers are others."""
-
-Signature = tuple[object, ...]
-"""Of each input of a run all that decides over it but memory and elements."""
-
-
-def signature_of(inputs: Sequence[object]) -> Signature | None:
-    """The signature of inputs; ``None`` where one is no plain tensor."""
-    found: list[object] = []
-    try:
-        for tensor in inputs:
-            if type(tensor) not in PLAIN:
-                return None
-            on = tensor.get_device() if tensor.is_cuda else tensor.device  # type: ignore[attr-defined]
-            found += (tensor.shape, tensor.stride(), tensor.dtype, on)  # type: ignore[attr-defined]
-    except RuntimeError:  # sparse and nested tensors have no strides
-        return None
-    return tuple(found)
-
-
 class Prepared(Protocol):
     """What runs an engine again for inputs like those of a run before; runners may have ``prepared(inputs)``."""
 

@@ -80,6 +80,12 @@ def chosen_rtx() -> RtxChoice:
     return _USUAL if call is None else call.rtx
 
 
+def runs_as_usual() -> bool:
+    """Whether nobody has chosen how engines run."""
+    call = _CALL.get()
+    return call is None or (call.choice is None and (call.rtx is _USUAL or call.rtx == _USUAL))
+
+
 def running_call() -> choosing_graphs | None:
     """What stands for the call of a program that is running; ``None`` where engines run without a program."""
     return _CALL.get()

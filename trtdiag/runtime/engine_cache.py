@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import Lock, RLock
 from weakref import finalize
@@ -17,6 +17,7 @@ from trtdiag.engine.engine_bytes import Blob, file_changed, sha256_of
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.mapped import FileChangedError, MappedFile
+from trtdiag.runtime.prepared_engines import forget
 
 MOST_ENGINES = 256
 """Own choice, for engines that no compiled program holds; past it the one that was not used longest is dropped."""
@@ -87,9 +88,9 @@ class EngineCache:
     def drop(self, runners: Collection[object]) -> None:
         """Let these engines go; the next call loads them again."""
         with self._lock:
-            for key, slot in list(self._slots.items()):
-                if any(slot.runner is each for each in runners):
-                    del self._slots[key]
+            gone = [key for key, slot in self._slots.items() if any(slot.runner is each for each in runners)]
+            dropped = [self._slots.pop(key) for key in gone]
+        _free(dropped)
 
     def hold(self, manifests: Iterable[Manifest], holder: object) -> None:
         """Keep these engines, once they are loaded, for as long as the holder lives, and no longer than all holders."""
@@ -105,14 +106,11 @@ class EngineCache:
             for name in gone:
                 del self._holders[name]
             dropped = [self._slots.pop(key) for key in list(self._slots) if key[:2] in gone]
-        with _same_gpu():
-            dropped.clear()  # freeing an engine takes a while: others need not wait
+        _free(dropped)  # that takes a while: others need not wait
 
     def _drop_unheld(self) -> None:
         unheld = [key for key in self._slots if key[:2] not in self._holders]
-        with _same_gpu():
-            for key in unheld[: max(len(unheld) - self._most, 0)]:
-                self._slots.pop(key, None)
+        _free([self._slots.pop(key) for key in unheld[: max(len(unheld) - self._most, 0)]])
 
     def __len__(self) -> int:
         with self._lock:
@@ -151,10 +149,12 @@ def _is_stale(runner: Runner) -> bool:
     return isinstance(file, MappedFile) and bool(file.changed)
 
 
-def _same_gpu() -> AbstractContextManager[object]:
-    """Whoever's GPU is current, it still is after engines of another one are freed, which happens at any time."""
+def _free(slots: list[_Slot]) -> None:
+    """Let engines go; whoever's GPU is current, it still is after engines of another one are freed."""
     in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # as torch is
-    return torch.cuda.device(torch.cuda.current_device()) if in_use else nullcontext()
+    with torch.cuda.device(torch.cuda.current_device()) if in_use else nullcontext():
+        while slots:
+            forget(slots.pop().runner)
 
 
 def _loaded(manifest: Manifest, engine: torch.Tensor, device: str) -> Runner:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 import torch
 
+from trtdiag.engine.backend import Runner
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.engine.size_carriers import read_size
@@ -13,6 +14,7 @@ from trtdiag.graph.unbacked_symbols import expect
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_counts import check_counts
 from trtdiag.runtime.engine_inputs import check_engine_inputs, check_kind, out_of_range
+from trtdiag.runtime.prepared_engines import learn
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.runtime.symbol_values import Reading, read_numbers, symbol_values
 from trtdiag.symbolic import Num, Range, to_text
@@ -37,18 +39,29 @@ def execute(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> 
     manifest = manifest_from_text(text)
     if manifest.written:  # the op changes no input
         inputs = unshared(manifest, inputs)
-    return run_checked(manifest, inputs, engine)
+    runner = loaded(manifest, inputs, engine)
+    outputs = run_checked(runner, manifest, inputs)
+    learn(engine, text, manifest, inputs, runner)
+    return outputs
 
 
-def run_checked(manifest: Manifest, inputs: Sequence[torch.Tensor], engine: torch.Tensor) -> list[torch.Tensor]:
+def loaded(manifest: Manifest, inputs: Sequence[torch.Tensor], engine: torch.Tensor) -> Runner:
+    """The engine, loaded where its inputs are.
+
+    Raises:
+        ArtifactError: The bytes were damaged.
+    """
+    return CACHE.get(manifest, engine, _device(manifest, inputs))
+
+
+def run_checked(runner: Runner, manifest: Manifest, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The outputs for inputs that were looked at; those that the engine writes to are changed.
 
     Raises:
         ShapeOutOfRangeError: A size that the data decides is none that the program allows.
-        ArtifactError: The bytes were damaged.
     """
     values = [_entered(port, tensor) for port, tensor in zip(manifest.inputs, inputs, strict=True)]
-    outputs = list(CACHE.get(manifest, engine, _device(manifest, inputs))(values))
+    outputs = list(runner(values))
     if manifest.counts:
         check_counts(manifest, inputs, outputs)
     return outputs

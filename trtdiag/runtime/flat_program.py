@@ -9,10 +9,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.engine.backend import PLAIN
+from trtdiag.graph.plain_tensors import is_plain
 from trtdiag.graph.pytree import rebuilt
 from trtdiag.runtime import execution
-from trtdiag.runtime.custom_op import EXECUTE_ENGINE
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE, Outputs, run_again
 from trtdiag.runtime.in_place_execution import write_in_place
 from trtdiag.runtime.single_engine import SingleEngine
 
@@ -73,8 +73,10 @@ class FlatProgram:
         return outputs if self._spec is None else rebuilt(list(outputs), self._spec)
 
 
-def execute_here(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> list[torch.Tensor]:
+def execute_here(inputs: Sequence[torch.Tensor], engine: torch.Tensor, text: str) -> Outputs:
     """What the op gives, without torch's dispatcher, which takes longer than all else that a call costs the CPU."""
-    plain = all(type(tensor) in PLAIN for tensor in inputs)
-    outputs: list[torch.Tensor] = (execution.execute if plain else EXECUTE_ENGINE)(inputs, engine, text)
+    outputs = run_again(inputs, engine, text)
+    if outputs is None:
+        plain = all(map(is_plain, inputs))
+        outputs = (execution.execute if plain else EXECUTE_ENGINE)(inputs, engine, text)
     return outputs

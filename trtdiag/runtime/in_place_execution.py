@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
-from trtdiag.engine.backend import PLAIN
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.operators import ATEN, OF_SIZES, operator_of, schema_name
+from trtdiag.graph.plain_tensors import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_inputs import check_engine_inputs
-from trtdiag.runtime.execution import execute, run_checked, unshared
+from trtdiag.runtime.execution import execute, loaded, run_checked, unshared
 
 
 def execute_in_place(
@@ -35,7 +35,7 @@ def execute_in_place(
         ArtifactError: As ``execute``.
     """
     every = [*inputs, *(other for other in others if isinstance(other, torch.Tensor))]
-    if not all(type(tensor) in PLAIN for tensor in every):  # a tracer's: the op itself says what it gives
+    if not all(map(is_plain, every)):  # a tracer's: the op itself says what it gives
         return EXECUTE_ENGINE(inputs, engine, text)  # type: ignore[no-any-return]
     manifest = manifest_from_text(text)
     places = {manifest.written[index] for index in kept}
@@ -44,7 +44,8 @@ def execute_in_place(
     if not may_be_written(written, beside):
         return execute(inputs, engine, text)  # type: ignore[no-any-return]
     check_engine_inputs(text, inputs)
-    outputs = run_checked(manifest, unshared(manifest, inputs, places), engine)
+    given = unshared(manifest, inputs, places)
+    outputs = run_checked(loaded(manifest, given, engine), manifest, given)
     torch.autograd.graph.increment_version(written)
     return outputs
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from threading import get_ident, local
+from threading import local
 from typing import Any
 
-import torch
-
-from trtdiag.engine.backend import Prepared, Signature, signature_of
+from trtdiag.engine.backend import Prepared
+from trtdiag.graph.plain_tensors import Signature, signature_of
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.in_place_execution import is_writable, may_be_written
+from trtdiag.runtime.prepared_engines import MOST_PREPARED, Checked, checked_call, nothing_known
 from trtdiag.runtime.single_engine import SingleEngine
 
 MOST_INTO = 64
 """Own choice: places for results of one set of sizes that one thread remembers; then it begins anew."""
-MOST_PREPARED = 256
-"""Own choice: sets of sizes that one thread remembers; then it begins anew."""
 
 
 @dataclass
@@ -27,13 +25,11 @@ class _Call:
     Attributes:
         run: The engine.
         call: The whole call.
-        checked: The same for any inputs and in any thread; ``None`` where it is not for them.
         into: Whether the engine can write into memory, by what that is like and where all of a call is.
     """
 
     run: Prepared
     call: Callable[..., Any]
-    checked: Callable[[tuple[Any, ...]], Any]
     into: dict[Hashable, bool] = field(default_factory=dict)
 
 
@@ -58,7 +54,7 @@ class PreparedCalls:
 
     def __init__(self, program: FlatProgram, single: SingleEngine) -> None:
         self._program, self._single, self._known = program, single, _Known()
-        self.last: Callable[[tuple[Any, ...]], Any] = _nothing
+        self.last: Checked = nothing_known
 
     def __call__(self, args: tuple[Any, ...]) -> Any:
         """The result of a call like one before; ``None`` where there was none, or something else has changed since.
@@ -69,7 +65,7 @@ class PreparedCalls:
         found = self._known.calls.get(signature_of(args))  # type: ignore[arg-type]  # nothing has the signature None
         if found is None:
             return None
-        self.last = found.checked
+        self.last = checked_call(found.call, args)
         return found.call(args)
 
     def into(self, args: tuple[Any, ...], outputs: Sequence[Any]) -> bool:
@@ -104,44 +100,4 @@ class PreparedCalls:
         if len(known) >= MOST_PREPARED:
             known.clear()
         call = self._single.call_of(run, self._program.is_leaf, self._program.nested)
-        self.last = _checked(call, args)
-        known[signature] = _Call(run, call, self.last)
-
-
-def _nothing(args: tuple[Any, ...]) -> None:
-    """No call is known."""
-    del args
-
-
-def _checked(call: Callable[..., Any], like: Sequence[torch.Tensor]) -> Callable[[tuple[Any, ...]], Any]:
-    """A call that is made for inputs like these, in this thread; ``None`` for others.
-
-    It asks what ``signature_of`` does, and asks each tensor as little as can be: with cold caches each kind of question
-    costs microseconds, while tuples and their hashes come on top.
-
-    Args:
-        call: From inputs to a result.
-        like: Inputs that have a signature.
-    """
-    thread, count = get_ident(), len(like)
-    kinds = [(index, type(x), x.shape, x.stride(), x.dtype, x.device) for index, x in enumerate(like)]
-
-    def checked(args: tuple[Any, ...]) -> Any:
-        if get_ident() != thread or len(args) != count:
-            return None
-        try:
-            for index, kind, shape, stride, dtype, device in kinds:
-                tensor = args[index]
-                if (
-                    type(tensor) is not kind
-                    or tensor.dtype is not dtype
-                    or tensor.shape != shape
-                    or tensor.device != device
-                    or tensor.stride() != stride
-                ):
-                    return None
-        except RuntimeError:  # sparse and nested tensors have no strides
-            return None
-        return call(args)
-
-    return checked
+        known[signature] = _Call(run, call)

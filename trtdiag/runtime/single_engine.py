@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.engine.backend import PLAIN, Prepared, Runner
+from trtdiag.engine.backend import Prepared, Runner
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.operators import ATEN, CAST
+from trtdiag.graph.plain_tensors import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import CACHE
 
@@ -73,7 +74,7 @@ class SingleEngine:
         """What the program returns; ``None`` where torch must have its say: its tracers have tensors of their own."""
         given = [leaves[index] for index, _ in self._given]
         for tensor in given:
-            if type(tensor) not in PLAIN:
+            if not is_plain(tensor):
                 return None
         device = given[0].device
         runner = self._runners.get(device)

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 
-from trtdiag.engine.backend import Signature, signature_of
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.cuda_graph_choice import chosen_graphs
 from trtdiag.engine.manifest import Manifest
@@ -27,6 +26,7 @@ from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, is_pl
 from trtdiag.engine.tensorrt.scratch import Scratch, scratch_bytes
 from trtdiag.engine.tensorrt.single_context import has_one_context, one_for_each_profile
 from trtdiag.errors import UserError
+from trtdiag.graph.plain_tensors import Signature, signature_of
 from trtdiag.network import Network
 
 _ONE_CONTEXT = "this release of TensorRT gives an engine of varying sizes one context, and the graph would keep it"
@@ -105,6 +105,8 @@ class EngineRunner:
         if not plain or self._gpu.recording():
             return None
         key, stream, choice = self._ports.key(inputs), self._gpu.stream(self._device), chosen_graphs()
+        if choice is None and (known := self._known.runs.get((self._scratch.variant(), signature_of(inputs) or ()))):
+            return known
         profile = 0 if self._choice is None else self._choice(inputs)
         if self._only is not None:
             return self._only[profile].prepared(key, stream, choice)

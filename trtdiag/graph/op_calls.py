@@ -1,0 +1,38 @@
+"""What of torch stands between the call of an op and its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, TypeVar
+
+import torch
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+_KEYS = torch._C.DispatchKey  # noqa: SLF001 - torch has no public way to ask, as for all here
+_PLAIN: int = reduce(
+    lambda found, key: found.add(key),
+    [_KEYS.CPU, _KEYS.CUDA, _KEYS.AutogradCPU, _KEYS.AutogradCUDA],
+    torch._C.DispatchKeySet(_KEYS.Undefined),  # noqa: SLF001
+).raw_repr()
+
+
+def is_direct(keys: Any) -> bool:
+    """Whether nothing but autograd stands before the kernel: no tracer, no mode, no view that is not computed yet.
+
+    Args:
+        keys: What an op's kernel for autograd is given where it is registered ``with_keyset``.
+    """
+    return bool(keys.raw_repr() | _PLAIN == _PLAIN)
+
+
+def never_traced(function: _Function) -> _Function:
+    """Let torch.compile look neither into a function nor into what it calls.
+
+    ``torch.compiler.disable`` imports torch.compile, and is a function around this one at each call.
+    """
+    here = torch._C._dynamo.eval_frame  # noqa: SLF001
+    skip = here._FrameAction.SKIP  # noqa: SLF001
+    strategy = here._FrameExecStrategy(skip, skip)  # noqa: SLF001
+    here.set_code_exec_strategy(function.__code__, strategy)
+    return function
