@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -111,7 +112,9 @@ def _compile(segment: Path, code: Path) -> None:
         command = [sys.executable, "-c", _PROCESS, str(segment), str(code), json.dumps(_configuration())]
     except Exception as error:  # PyTorch looks for a compiler in its own way
         raise _refused(f"{type(error).__name__}: {first_line(error)}") from error
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = _ended(command, _FIRST)
+    if ended.returncode and "CppCompileError" in ended.stderr:
+        ended = _ended(command, _THEN)
     if ended.returncode == 0:
         return
     if ended.returncode < 0:
@@ -120,6 +123,18 @@ def _compile(segment: Path, code: Path) -> None:
         lines = [line for line in ended.stderr.splitlines() if line.strip() and not line.startswith(" ")]
         why = lines[-1] if lines else f"its process ends with code {ended.returncode}"
     raise _refused(why)
+
+
+# Each process would start workers of its own, one for each core, each of which imports PyTorch.
+_THEN = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+# It would try by a compilation whether the compiler knows each kind of instructions that the CPU has, 7 to 15 s in all.
+_FIRST = {**_THEN, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+
+
+def _ended(command: list[str], settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A process that has ended, run with these settings where the user has not set them."""
+    environment = {**settings, **os.environ}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 def _refused(why: str) -> EngineBuildError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from threading import Lock
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -28,16 +29,11 @@ class CompiledCode:
     """
 
     def __init__(self, package: Package, device: torch.device) -> None:
-        from torch._inductor import aoti_load_package
-
         segment = package.segment
         known = {**segment.state_dict, **segment.constants}
         try:
             with package.code_file() as file:
-                # One thread at a time, which runs without waiting for the GPU and can be recorded as a CUDA graph.
-                loaded = aoti_load_package(
-                    file, run_single_threaded=True, device_index=-1 if device.index is None else device.index
-                )
+                loaded = _loaded(file, -1 if device.index is None else device.index)
             wanted = loaded.get_constant_fqns()
             self._weights = {name: known[name].detach().to(device) for name in wanted}
             loaded.load_constants(self._weights, check_full_update=True, user_managed=True)
@@ -55,6 +51,18 @@ class CompiledCode:
         with self._lock:
             outputs: Sequence[torch.Tensor] = self._run(inputs)
         return outputs
+
+
+def _loaded(file: str, device_index: int) -> Any:
+    """The code of a package; one thread runs it at a time, without waiting for the GPU, so that graphs can record it.
+
+    ``aoti_load_package`` would first compile small programs to say which instructions the compiler knows (up to 50 s
+    were seen), to compare them with those of the package; ``Place`` does that.
+    """
+    from torch._inductor.package.package import AOTICompiledModel
+
+    loader = torch._C._aoti.AOTIModelPackageLoader  # noqa: SLF001  # as aoti_load_package does
+    return AOTICompiledModel(loader(file, "model", True, 1, device_index))
 
 
 class OpByOp:
