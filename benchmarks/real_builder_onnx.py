@@ -92,7 +92,7 @@ def parsed(case: Row) -> Row:
             return {"state": f"not parsed: {said or last_lines(lines)}"[:900]}
         row: Row = {"parse_s": round(time.perf_counter() - began, 2), "layers": definition.num_layers}
         config = new_config(
-            Dialect(door.trt, door.target), builder, options, pinned=False, version=door.version, capability=case["gpu"]
+            Dialect(door.trt, door.target), builder, options, version=door.version, capability=case["gpu"]
         )
         profile = builder.create_optimization_profile()
         sizes = _input_sizes(case["onnx"], case["profile"])

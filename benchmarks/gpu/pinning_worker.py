@@ -102,9 +102,10 @@ def policy_of(name: str) -> Callable[..., Any] | None:
     pin, flag, change = POLICIES[name]
     Dialect.pin = pin  # type: ignore[method-assign,assignment]
 
-    def configured(dialect: Dialect, builder: Any, options: CompileOptions, *, pinned: bool, **more: Any) -> Any:
-        config = new_config(dialect, builder, options, pinned=pinned, **more)
-        if pinned and flag != OBEY and not dialect.strongly_typed:
+    def configured(dialect: Dialect, builder: Any, options: CompileOptions, *, half: bool = False, **more: Any) -> Any:
+        # All policies but the product's hold every layer or none.
+        config = new_config(dialect, builder, options, half=half, **{**more, "held": half})
+        if half and flag != OBEY and not dialect.strongly_typed:
             config.clear_flag(dialect.trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
             if flag is not None:
                 config.set_flag(getattr(dialect.trt.BuilderFlag, flag))

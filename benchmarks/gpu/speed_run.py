@@ -23,6 +23,7 @@ from speed_models import Case, case
 from speed_timing import Answers, Call, serve, told
 
 import trtdiag
+from trtdiag.pipeline.build import INDUCTOR
 
 MOST_GRAPHS = 8
 Tensors = tuple[torch.Tensor, ...]
@@ -91,7 +92,7 @@ def ours(path: Path, args: Tensors) -> tuple[dict[str, Call], list[tuple[bytes, 
         ways[" (torch.export.load)"] = lambda: exported(*args)
     nodes = engine_nodes(program.exported_program)
     given = _engine_inputs(program, args)
-    if len(nodes) != 1 or given is None:
+    if len(nodes) != 1 or given is None or program.manifests[0].backend == INDUCTOR:  # that is no engine of TensorRT
         return ways, []
     return ways, [(bytes(engine_bytes(nodes[0].engine)), given)]
 

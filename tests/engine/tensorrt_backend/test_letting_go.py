@@ -24,6 +24,10 @@ from trtdiag.targets import get_target
 
 PROFILE = {"x": (DimProfile(3, 3, 3),)}
 NO_ADD = "10: Could not find any implementation for node add/ElementWise."
+NOT_INT8 = (
+    "2: Assertion !n->candidateRequirements.empty() failed. All of the candidates were removed, which points to the "
+    "node being incorrectly marked as an int8 node."
+)
 NO_STRETCH = "10: Could not find any implementation for node {ForeignNode[tanh/Activation...add/ElementWise]}."
 
 
@@ -90,6 +94,13 @@ def test_of_a_stretch_without_a_kernel_types_are_a_wish(monkeypatch: pytest.Monk
     trt, watch, builds = _built(monkeypatch, [NO_STRETCH])
     assert builds == 2
     assert not _said(trt.of("IElementWiseLayer")[0])
+    assert _flags(trt) == ["set_flag OBEY", "clear_flag OBEY", "set_flag PREFER"]
+    assert watch.notes == ["no kernels of TensorRT 8.6 obey the types of all layers; it prefers them"]
+
+
+def test_types_are_a_wish_where_a_layer_cannot_obey_beside_quantizers(monkeypatch: pytest.MonkeyPatch) -> None:
+    trt, watch, builds = _built(monkeypatch, [NOT_INT8])
+    assert builds == 2
     assert _flags(trt) == ["set_flag OBEY", "clear_flag OBEY", "set_flag PREFER"]
     assert watch.notes == ["no kernels of TensorRT 8.6 obey the types of all layers; it prefers them"]
 

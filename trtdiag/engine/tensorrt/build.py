@@ -104,7 +104,7 @@ def _written(
         raise refused_layer(network, maker, lines, "its weights cannot be made refittable")
     check_agreement(dialect, network, emission.made, lines)
     capability = options.gpu[0] if options.gpu else compute_capability()
-    types = {"pinned": emission.pinned, "quantized": emission.int8.any}
+    types = {"half": emission.pinned, "held": bool(emission.held), "quantized": emission.int8.any}
     config = new_config(dialect, builder, options, **types, version=door.version, capability=capability)
     if options.refittable:
         allow_refit(dialect, config)

@@ -23,7 +23,8 @@ def new_config(
     builder: Any,
     options: CompileOptions,
     *,
-    pinned: bool,
+    half: bool = False,
+    held: bool = False,
     quantized: bool = False,
     version: str,
     capability: str,
@@ -34,7 +35,9 @@ def new_config(
         dialect: The TensorRT that builds.
         builder: Its builder.
         options: What the user asked for.
-        pinned: Whether the network's layers are held to their types: 8.6 must then be allowed float16, and obey.
+        half: Whether the network has float16, which 8.6 must be allowed then.
+        held: Whether layers are held to their types, which 8.6 must obey then.  It is not asked to where none is: for
+            that alone it refused a quantized ResNet-50 ("incorrectly marked as an int8 node", 8.6.0 on an H200).
         quantized: Whether it has Quantize or Dequantize layers: 8.6 must then be allowed int8.
         version: TensorRT's, for errors.
         capability: The compute capability of the GPU that builds; the options may name GPU generations in its place.
@@ -55,8 +58,9 @@ def new_config(
         config.set_flag(trt.BuilderFlag.TF32)
     else:
         config.clear_flag(trt.BuilderFlag.TF32)
-    if pinned and not dialect.strongly_typed:
+    if half and not dialect.strongly_typed:
         config.set_flag(trt.BuilderFlag.FP16)
+    if half and held and not dialect.strongly_typed:
         config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
     if quantized and not dialect.strongly_typed:
         config.set_flag(trt.BuilderFlag.INT8)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from trtdiag.network import DType, Network, Placed
+from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.quantize import Dequantize, Quantize
+from trtdiag.network.layers.shuffle import Shuffle
+
+_PASSED = (Cast, Identity, Shuffle)
+"""Over which TensorRT moves Quantize and Dequantize, to the layers before and behind them."""
 
 
 class Int8Layers:
@@ -21,6 +26,13 @@ class Int8Layers:
         found = [placed for placed in network.layers if isinstance(placed.layer, (Quantize, Dequantize))]
         self.any = bool(found)
         self._beside = {number for placed in found for number in (*placed.inputs[:1], *placed.outputs)}
+        passed = [placed for placed in network.layers if isinstance(placed.layer, _PASSED)]
+        for placed in reversed(passed):
+            if not self._beside.isdisjoint(placed.outputs):
+                self._beside.update(placed.inputs[:1])
+        for placed in passed:
+            if not self._beside.isdisjoint(placed.inputs[:1]):
+                self._beside.update(placed.outputs)
 
     def frees(self, placed: Placed, compute: DType | None) -> bool:
         """Whether a layer that computes in this dtype is not held to it."""

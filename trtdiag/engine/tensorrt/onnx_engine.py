@@ -62,7 +62,6 @@ def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: Comp
             Dialect(trt, door.target),
             builder,
             options,
-            pinned=False,
             version=door.version,
             capability=compute_capability(),
         )

@@ -19,6 +19,8 @@ from trtdiag.engine.tensorrt.log import LOGGER, Lines, errors_of
 
 _NO_KERNEL = re.compile(r"could not find any implementation for node (.*)", re.IGNORECASE)
 _STRETCH = "ForeignNode"
+_NO_INT8 = "incorrectly marked as an int8 node"
+"""What 8.6 says of a layer held to its types that it moved a Quantize over."""
 _MOST_SINGLE = 2
 """Own choice: how often single layers are let go; each build takes as long as the first."""
 
@@ -61,6 +63,8 @@ def _without_kernel(engine: Any, emission: Emission, lines: Lines, watch: Watch)
 
 def without_kernel(held: Mapping[str, Any], lines: Lines) -> list[str] | None:
     """The layers that no kernel was found for; none where a whole stretch is named, ``None`` for another refusal."""
+    if any(_NO_INT8 in line for line in errors_of(lines)):
+        return []
     nodes = [match[1] for line in errors_of(lines) if (match := _NO_KERNEL.search(line))]
     if not nodes or any("insufficient workspace" in node for node in nodes):
         return None
