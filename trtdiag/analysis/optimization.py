@@ -47,6 +47,31 @@ class WholeTime:
 
 
 @dataclass(frozen=True)
+class StayTimes:
+    """Ops that stay with PyTorch, one by one and compiled by AOTInductor.
+
+    Attributes:
+        module: The module that all of them belong to, empty for the root.
+        first: The first op node.
+        ops: How many ops they are.
+        like: How many segments of the program are alike: they were measured once.
+        eager_ms: Milliseconds of a run one by one at the usual sizes; ``None`` where that was not measured.
+        compiled_ms: Milliseconds of a call of the compiled code; ``None`` where there is none.
+        compiled: Whether the program calls the compiled code.
+        why: Why it does, or does not, in words.
+    """
+
+    module: str
+    first: str
+    ops: int
+    like: int
+    eager_ms: float | None
+    compiled_ms: float | None
+    compiled: bool
+    why: str
+
+
+@dataclass(frozen=True)
 class Optimization:
     """What was measured to choose how each segment runs.
 
@@ -56,6 +81,7 @@ class Optimization:
         blocks: In the order of execution.
         wholes: What was timed whole, the one without a choice first.
         notes: What was left out, in words.
+        stays: What stays with PyTorch beside engines, in the order of execution.
     """
 
     sizes: Mapping[str, int]
@@ -63,3 +89,4 @@ class Optimization:
     blocks: tuple[BlockTimes, ...]
     wholes: tuple[WholeTime, ...]
     notes: tuple[str, ...] = ()
+    stays: tuple[StayTimes, ...] = ()

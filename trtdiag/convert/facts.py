@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 
 import torch
@@ -104,6 +104,11 @@ class ConvertedSegment:
     counts: tuple[CountCrossing, ...] = ()
     notes: tuple[str, ...] = ()
     rows: tuple[RowWrite, ...] = ()
+
+    @property
+    def born(self) -> AbstractSet[str]:
+        """The symbols of the sizes that the data decides in it."""
+        return self.network.counts.keys()
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,19 @@ _DEVICES = frozenset({"cpu", "cuda", "meta"})
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
+_WIDE = {str(each).removeprefix("torch."): each for each in (torch.float64, torch.int16)}
+"""Dtypes of segments of PyTorch, which networks do not have."""
+
+
+def _dtype(name: str) -> torch.dtype:
+    return _WIDE.get(name) or DType(name).torch
+
+
 _FORMS = TypedJson(
     {
         Expr: (to_text, lambda text: parse_expr(required(str, text))),
         Condition: (to_text, lambda text: parse_condition(required(str, text))),
-        torch.dtype: (lambda dtype: str(dtype).removeprefix("torch."), lambda name: DType(name).torch),
+        torch.dtype: (lambda dtype: str(dtype).removeprefix("torch."), _dtype),
     },
     rows={
         AssumedSize: ("name", "least", "most", "place"),

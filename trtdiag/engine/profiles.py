@@ -105,11 +105,17 @@ def _narrowed(network: Network, box: Mapping[str, Range]) -> Mapping[str, Range]
 
 def _of_input(tensor: Tensor, ranges: Mapping[str, Range], usual: Mapping[str, int]) -> tuple[DimProfile, ...]:
     value = size_value(tensor)
-    return input_profile(tensor.shape, ranges, usual) if value is None else (_of_size(value, ranges, usual),)
+    return input_profile(tensor.shape, ranges, usual) if value is None else (size_profile(value, ranges, usual),)
 
 
-def _of_size(value: Expr, ranges: Mapping[str, Range], usual: Mapping[str, int]) -> DimProfile:
-    """A size may be negative, unlike a dim."""
+def size_profile(value: Expr, ranges: Mapping[str, Range], usual: Mapping[str, int]) -> DimProfile:
+    """The profile of a number that enters; it may be negative, unlike a dim.
+
+    Args:
+        value: The number.
+        ranges: Of the symbols of the program.
+        usual: Their usual sizes.
+    """
     found = bounds(value, ranges).range
     low = _LEAST if found.min is None else found.min
     names = free_symbols(value)

@@ -84,7 +84,7 @@ class Builder:
 
         What cannot be compiled is refused when it is asked for.
         """
-        with ThreadPoolExecutor(_at_once(state)) as pool:
+        with ThreadPoolExecutor(compiled_at_once(state)) as pool:
             for each in converted:
                 self._compile(state, each, pool)
             wait([self._code[each.segment.ops] for each in converted])
@@ -175,7 +175,7 @@ def _exported(state: State, converted: ConvertedSegment, device: str) -> Exporte
     return segment_program(state.plan.source, converted, state.plan.sizes.opt, device)
 
 
-def _at_once(state: State) -> int:
+def compiled_at_once(state: State) -> int:
     """How many segments to compile at once: half of the cores have one."""
     weights = sum(tensor.nbytes for tensor in state.plan.source.held.values())
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -191,15 +191,29 @@ def assembled(state: State, device: str | None, source: str | None) -> CompiledP
         source: The file that it was compiled from, where it was one.
     """
     plan, converted = state.plan, state.converted
-    exported = assemble(plan.lowered, plan.partitioned, converted, state.engines, state.program)
+    exported = assemble(plan.lowered, plan.partitioned, converted, state.engines, state.program.exported)
     exported = exported if device is None else on_engine_device(exported, device)
     networks: Sequence[bytes] = ()
     if plan.options.portable:
         buffers = engine_buffers(plan.lowered, len(converted))
         networks = all_networks(exported, buffers, [to_bytes(one.network) for one in converted])
+    return program_of(state, exported, networks, source)
+
+
+def program_of(
+    state: State, exported: ExportedProgram, networks: Sequence[bytes], source: str | None
+) -> CompiledProgram:
+    """The program to call.
+
+    Args:
+        state: What was compiled.
+        exported: What calls the engines.
+        networks: That of each engine, where they are kept.
+        source: The file that it was compiled from, where it was one.
+    """
     # What is known of a relaxed export is more than what its program asks of calls.
     original = state.program if state.program.failure is None else None
-    return CompiledProgram(exported, networks, options=plan.options, source=source, original=original)
+    return CompiledProgram(exported, networks, options=state.plan.options, source=source, original=original)
 
 
 def by_reference(state: State) -> CompiledProgram:

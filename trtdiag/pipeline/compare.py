@@ -96,7 +96,7 @@ def compared(
 
 
 def engines_of(state: State, *, timed: bool) -> tuple[EngineFacts, ...]:
-    """The facts of the engines of a compiled program, those of an earlier compilation last.
+    """The facts of the engines of a compiled program: its own, compiled PyTorch, those of an earlier compilation.
 
     Args:
         state: It has a compiled program.
@@ -112,7 +112,8 @@ def engines_of(state: State, *, timed: bool) -> tuple[EngineFacts, ...]:
         )
         for node, one, kept in zip(nodes, converted, saved, strict=True)
     )
-    return (*own, *(engine_facts(node.manifest, node.engine.numel()) for node in earlier))
+    others = (*(state.stay_nodes() if state.stays else ()), *earlier)
+    return (*own, *(engine_facts(node.manifest, node.engine.numel()) for node in others))
 
 
 def _gpu_bytes(node: EngineNode) -> dict[str, int]:

@@ -9,7 +9,6 @@ original is taken.
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,15 +24,14 @@ from trtdiag.convert.segment import SegmentRefused, convert_segment
 from trtdiag.engine.backend import Backend
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import TrtdiagError
-from trtdiag.frontend.sized_inputs import InputMaker
-from trtdiag.graph.index_inputs import index_inputs
-from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.network import WeightKeys
 from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
+from trtdiag.pipeline.compile_stays import with_stays
 from trtdiag.pipeline.latency_choices import choices, named, words
 from trtdiag.pipeline.plan_engines import convert_segments
+from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, module_of, typical, usual_arguments
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.shapes.profile import DimProfile
@@ -43,9 +41,6 @@ MOST_DISTINCT = 8
 """Own choice: blocks that differ are each built twice, and a build takes seconds."""
 DEEPEST = 8
 """Own choice: modules are nested less deep where their blocks are worth a kernel of their own."""
-WORTH_IT = 0.02
-"""Own choice: a program of two kinds of code must be this much faster, which is above what timing varies."""
-ROUNDS = 8
 
 
 @dataclass
@@ -76,11 +71,15 @@ def fastest(
         The fastest program that agrees; its ``optimization`` says what was measured.
     """
     search = _Search(state, builder, backend, source)
-    if not state.converted:
-        return replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
-    parts = search.parts()
-    search.measure(parts)
-    return search.chosen(parts, verified)
+    if state.converted:
+        parts = search.parts()
+        search.measure(parts)
+        state = search.chosen(parts, verified)
+    else:
+        state = replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
+    state = with_stays(state, builder, backend.device, verified, source)
+    assert state.optimization is not None
+    return replace(state, notes=(*state.notes, *words(state.optimization)))
 
 
 class _Search:
@@ -152,7 +151,7 @@ class _Search:
         for like, part in first.items():
             with torch.no_grad():
                 found = take_turns(calls[like], ROUNDS, self._device)
-            part.times = {kind: _typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}
+            part.times = {kind: typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}
             part.refused |= {kind: timed.failed for kind, timed in found.items() if timed.failed}
         for part in parts:
             part.times, part.refused = first[part.like].times, first[part.like].refused
@@ -214,8 +213,7 @@ class _Search:
             )
             for kinds in states
         ]
-        found = self.told(parts, wholes, taken, notes)
-        return replace(result, optimization=found, notes=(*result.notes, *words(found)))
+        return replace(result, optimization=self.told(parts, wholes, taken, notes))
 
     def _made(self, kinds: Sequence[str], parts: Sequence[_Part]) -> State:
         """The program with runs of blocks of one kind as one segment each."""
@@ -240,14 +238,7 @@ class _Search:
         return replace(state, assembled=assembled(state, self._backend.device, self._source))
 
     def _whole_times(self, states: Mapping[tuple[str, ...], State]) -> dict[tuple[str, ...], float | None]:
-        exported = self._state.program.exported
-        assert exported is not None
-        example = None if exported.example_inputs is None else leaves_of(exported.example_inputs)
-        maker = InputMaker(self._state.program.inputs, example, index_inputs(exported))
-        flat = [
-            leaf.to(self._device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(self._plan.sizes.opt)
-        ]
-        args, kwargs = rebuilt(flat, exported.call_spec.in_spec)
+        args, kwargs = usual_arguments(self._state, self._device)
 
         def call(program: CompiledProgram) -> Callable[[], object]:
             return lambda: program(*args, **kwargs)
@@ -259,7 +250,7 @@ class _Search:
                 {name: call(states[kinds].compiled) for name, kinds in names.items()}, ROUNDS, self._device
             )
         return {
-            kinds: None if found[name].failed or not found[name].alone else _typical(found[name].alone)
+            kinds: None if found[name].failed or not found[name].alone else typical(found[name].alone)
             for name, kinds in names.items()
         }
 
@@ -268,25 +259,18 @@ class _Search:
     ) -> Optimization:
         """What was measured."""
         alike = Counter(part.like for part in parts)
+        modules = [module_of(part.ops, self._plan.source.origins) for part in parts]
         rows = [
-            BlockTimes(self._module(part), part.ops[0], len(part.ops), alike[part.like], part.times, part.refused, kind)
-            for part, kind in zip(parts, taken, strict=True)
+            BlockTimes(
+                module,
+                part.ops[0],
+                len(part.ops),
+                alike[part.like],
+                part.times,
+                part.refused,
+                kind,
+            )
+            for module, part, kind in zip(modules, parts, taken, strict=True)
         ]
-        sizes = {} if not parts else dict(self._plan.sizes.opt)
         where = torch.cuda.get_device_name() if self._device.type == "cuda" else "the CPU"
-        return Optimization(sizes, where, tuple(rows), tuple(wholes), tuple(notes))
-
-    def _module(self, part: _Part) -> str:
-        origins = self._plan.source.origins
-        paths = [origins[op].module_path.split(".") for op in part.ops if op in origins]
-        shared = []
-        for names in zip(*paths, strict=False):
-            if len(set(names)) > 1:
-                break
-            shared.append(names[0])
-        return ".".join(shared)
-
-
-def _typical(times: Sequence[float]) -> float:
-    """The lower quartile: what else runs on the machine only makes calls longer."""
-    return times[0] if len(times) < 2 else statistics.quantiles(times, n=4, method="inclusive")[0]
+        return Optimization(dict(self._plan.sizes.opt), where, tuple(rows), tuple(wholes), tuple(notes))

@@ -34,6 +34,7 @@ class State:
         notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
         kinds: The backend of each engine where they are several; none: all are of the one that was asked for.
         optimization: What was measured to choose them.
+        stays: The names of the bytes of segments that stay with PyTorch and were compiled, in the order of execution.
     """
 
     analysis: Analysis
@@ -45,6 +46,7 @@ class State:
     notes: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     optimization: Optimization | None = None
+    stays: tuple[str, ...] = ()
 
     @property
     def program(self) -> Program:
@@ -88,4 +90,9 @@ class State:
         exported = (compiled or self.compiled).exported_program
         if self.planned is None:
             return engine_nodes(exported), ()
-        return split_nodes(exported, engine_buffers(self.plan.lowered, len(self.converted)))
+        own, others = split_nodes(exported, engine_buffers(self.plan.lowered, len(self.converted)))
+        return own, tuple(node for node in others if node.buffer not in self.stays)
+
+    def stay_nodes(self) -> tuple[EngineNode, ...]:
+        """The calls of segments that stay with PyTorch and were compiled."""
+        return split_nodes(self.compiled.exported_program, self.stays)[0]

@@ -19,30 +19,31 @@ from torch.export.graph_signature import (
 )
 from torch.fx import Node
 
-from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.build import Engine
 from trtdiag.errors import InternalError
-from trtdiag.frontend.program import Program
 from trtdiag.frontend.rebuilt_program import rebuilt_program
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.partition.facts import Partitioned
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.engine_cache import engine_tensor
-from trtdiag.runtime.engine_calls import EngineCall
+from trtdiag.runtime.engine_calls import CalledSegment, EngineCall
 from trtdiag.runtime.row_writing import RowWriting
 from trtdiag.runtime.torch_sizes import TorchSizes
 
 ENGINE_BUFFER = "trtdiag_engine_{}"
 """The name of the buffer of each engine's bytes, by the index of its segment."""
+PYTORCH_BUFFER = "trtdiag_pytorch_{}"
+"""The same of segments that stay with PyTorch and were compiled."""
 
 
 def assemble(
     lowered: Lowered,
     partitioned: Partitioned,
-    converted: Sequence[ConvertedSegment],
+    converted: Sequence[CalledSegment],
     engines: Sequence[Engine],
-    program: Program,
+    exported: ExportedProgram | None,
+    named: str = ENGINE_BUFFER,
 ) -> ExportedProgram:
     """The program that calls engines for segments and PyTorch for the rest, with the original's calling convention.
 
@@ -51,27 +52,28 @@ def assemble(
         partitioned: Segments, and the order of execution.
         converted: Each segment's edge, in the order of ``partitioned.segments``.
         engines: Each segment's engine, in the same order.
-        program: What was lowered.
+        exported: What was lowered.
+        named: The name of the buffer of each engine's bytes, by its index.
 
     Raises:
         InternalError: The segments do not fit together.
     """
-    if program.exported is None or not len(converted) == len(engines) == len(partitioned.segments):
+    if exported is None or not len(converted) == len(engines) == len(partitioned.segments):
         raise InternalError(
             "a program cannot be assembled",
             because=f"there are {len(partitioned.segments)} segments and {len(engines)} engines",
             fix="please report this with the program",
             reference="assembly",
         )
-    return _Assembly(lowered, partitioned, converted, engines).assembled(program.exported)
+    return _Assembly(lowered, partitioned, converted, engines, named).assembled(exported)
 
 
-def engine_buffers(lowered: Lowered, count: int) -> tuple[str, ...]:
+def engine_buffers(lowered: Lowered, count: int, named: str = ENGINE_BUFFER) -> tuple[str, ...]:
     """The names of the engines' buffers, in the order of their segments; what was lowered may have engines already."""
     taken = {spec.target for spec in lowered.signature.input_specs}
     found = []
     for index in range(count):
-        name = ENGINE_BUFFER.format(index)
+        name = named.format(index)
         while name in taken:
             name += "_"
         found.append(name)
@@ -82,14 +84,15 @@ def engine_buffers(lowered: Lowered, count: int) -> tuple[str, ...]:
 class _Assembly:
     lowered: Lowered
     partitioned: Partitioned
-    converted: Sequence[ConvertedSegment]
+    converted: Sequence[CalledSegment]
     engines: Sequence[Engine]
+    named: str
 
     def __post_init__(self) -> None:
         self._source = self.lowered.graph_module.graph
         self._draft = CompiledDraft(self._source)
         self._sizes = TorchSizes(self._draft, self.partitioned.torch_sizes)
-        self._buffers = engine_buffers(self.lowered, len(self.engines))
+        self._buffers = engine_buffers(self.lowered, len(self.engines), self.named)
         self._specs: dict[str, InputSpec] = {}
         self._blobs: dict[str, torch.Tensor] = {}
 

@@ -3,23 +3,59 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.facts import ConvertedSegment, CountCrossing, Crossing
+from trtdiag.convert.facts import CountCrossing, Crossing, RowWrite
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.engine.size_carriers import carrier_shape
 from trtdiag.errors import InternalError
 from trtdiag.graph.operators import CAST
+from trtdiag.graph.segment import Segment
 from trtdiag.graph.unbacked_symbols import BINDINGS, bindings, borne
 from trtdiag.graph.values import leaves
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.torch_sizes import Fetch
+
+
+class CalledSegment(Protocol):
+    """A segment that an engine runs, whatever the engine was made of; ``ConvertedSegment`` says what each is."""
+
+    @property
+    def segment(self) -> Segment:
+        """The ops."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[Crossing, ...]:
+        """The tensors and sizes that enter."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[Crossing, ...]:
+        """The tensors that leave."""
+        ...
+
+    @property
+    def counts(self) -> tuple[CountCrossing, ...]:
+        """Further outputs, for sizes that the data decides."""
+        ...
+
+    @property
+    def rows(self) -> tuple[RowWrite, ...]:
+        """The caches that are written behind the engine."""
+        ...
+
+    @property
+    def born(self) -> AbstractSet[str]:
+        """The symbols of the sizes that the data decides in it."""
+        ...
 
 
 @dataclass
@@ -35,7 +71,7 @@ class EngineCall:
     """
 
     draft: CompiledDraft
-    converted: ConvertedSegment
+    converted: CalledSegment
     manifest: Manifest
     engine: Node
     fetch: Fetch
@@ -61,7 +97,7 @@ class EngineCall:
             values += list(every)[len(values) :]
         name = f"engine_{self.converted.segment.index}"
         call = self.draft.call(EXECUTE_ENGINE, (inputs, self.engine, text), values, like=self._first, name=name)
-        born = bindings(values, self.converted.network.counts.keys() - borne(self.draft.graph))
+        born = bindings(values, self.converted.born - borne(self.draft.graph))
         if born:
             call.meta[BINDINGS] = born
         for place, (crossing, value) in enumerate(zip(outputs, values, strict=False)):

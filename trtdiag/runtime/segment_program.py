@@ -1,15 +1,15 @@
-"""A segment of a program as an exported program of its own, with the inputs and outputs that its engine has."""
+"""A part of a program as an exported program of its own, with the inputs and outputs that its engine has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.convert.facts import ConversionContext, ConvertedSegment, Crossing
+from trtdiag.convert.facts import ConvertedSegment, Crossing
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.manifest import EngineInput
 from trtdiag.engine.profiles import network_profile, size_value
@@ -18,20 +18,54 @@ from trtdiag.errors import EngineBuildError, TrtdiagError
 from trtdiag.frontend.move_to_device import on_device
 from trtdiag.frontend.torch_private import plain_ranges
 from trtdiag.graph.operators import CAST
+from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.torch_sizes import TorchSizes
-from trtdiag.symbolic import bounds, free_symbols, to_text
+from trtdiag.symbolic import Range, bounds, free_symbols, to_text
 from trtdiag.wording import first_line
 
 _LEAST_DYNAMIC = 2
 """torch.export takes a dim whose example is 0 or 1 for a constant."""
 
 
+class Source(Protocol):
+    """A graph that parts are taken of."""
+
+    @property
+    def graph_module(self) -> GraphModule:
+        """The graph; never changed."""
+        ...
+
+    @property
+    def held(self) -> Mapping[Node, torch.Tensor]:
+        """The tensors that the program brings and does not change, by node."""
+        ...
+
+
+class Part(Protocol):
+    """Ops of a graph, and what crosses their edge."""
+
+    @property
+    def segment(self) -> Segment:
+        """The ops."""
+        ...
+
+    @property
+    def inputs(self) -> tuple[Crossing, ...]:
+        """The tensors and sizes that enter."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[Crossing, ...]:
+        """The tensors that leave."""
+        ...
+
+
 def segment_program(
-    source: ConversionContext, converted: ConvertedSegment, opt: Mapping[str, int], device: str
+    source: Source, converted: ConvertedSegment, opt: Mapping[str, int], device: str
 ) -> ExportedProgram:
-    """The segment, exported anew: its dims are symbols of its own, whatever they were made of in the program.
+    """The segment of an engine, exported anew: its dims are symbols of its own, whatever they were in the program.
 
     Args:
         source: The lowered graph.
@@ -44,25 +78,54 @@ def segment_program(
     """
     network = converted.network
     if network.counts or converted.counts:
-        raise _refused("the data decide sizes in it")
-    larger = {name: _dynamic(size, network.ranges.get(name)) for name, size in opt.items()}
+        raise refused_part("the data decide sizes in it")
     try:
-        ports = _ports(converted, network_profile(network, larger))
-        writing = _Writing(source, converted, ports)
-        module = writing.module()
+        ports = _ports(converted, network_profile(network, dynamic_sizes(opt, network.ranges)))
+    except TrtdiagError:
+        raise
+    except Exception as error:
+        raise refused_part(f"{type(error).__name__}: {first_line(error)}") from error
+    return on_device(exported_part(source, converted, ports), device)
+
+
+def part_module(source: Source, part: Part, ports: Sequence[EngineInput]) -> GraphModule:
+    """A part of a graph as a module that takes its inputs in order, sizes as carriers, and gives its outputs.
+
+    Args:
+        source: The graph.
+        part: What is taken of it.
+        ports: Its inputs as an engine has them; sizes may be other than those that it is called with.
+    """
+    return _Writing(source, part, ports).module()
+
+
+def exported_part(source: Source, part: Part, ports: Sequence[EngineInput]) -> ExportedProgram:
+    """A part of a graph, exported anew: its dims are symbols of its own, whatever they were in the program.
+
+    Args:
+        source: The graph.
+        part: What is taken of it.
+        ports: Its inputs as an engine has them.
+
+    Raises:
+        EngineBuildError: ``segment-export``: it cannot be exported by itself; says why.
+    """
+    try:
+        writing = _Writing(source, part, ports)
         given = tuple(_example(port, writing.device) for port in ports)
         dims = tuple(_dims(port) for port in ports)
         with torch.no_grad():
-            exported = torch.export.export(module, given, dynamic_shapes=dims, strict=False)
+            exported = torch.export.export(writing.module(), given, dynamic_shapes=dims, strict=False)
     except TrtdiagError:
         raise
     except Exception as error:  # torch.export may fail in any way
-        raise _refused(f"{type(error).__name__}: {first_line(error)}") from error
+        raise refused_part(f"{type(error).__name__}: {first_line(error)}") from error
     _check_ranges(exported, ports)
-    return on_device(exported, device)
+    return exported
 
 
-def _refused(why: str) -> EngineBuildError:
+def refused_part(why: str) -> EngineBuildError:
+    """The error of a part that cannot be exported by itself."""
     return EngineBuildError(
         "a segment cannot be exported for AOTInductor",
         because=why,
@@ -71,9 +134,13 @@ def _refused(why: str) -> EngineBuildError:
     )
 
 
-def _dynamic(size: int, allowed: Any) -> int:
-    most = None if allowed is None else allowed.max
-    return max(size, _LEAST_DYNAMIC if most is None else min(_LEAST_DYNAMIC, most))
+def dynamic_sizes(sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> dict[str, int]:
+    """Sizes to export a part with: those given, but 2 or more where they may be."""
+    ends = {name: ranges[name].max if name in ranges else None for name in sizes}
+    return {
+        name: max(size, _LEAST_DYNAMIC if (most := ends[name]) is None else min(_LEAST_DYNAMIC, most))
+        for name, size in sizes.items()
+    }
 
 
 def _ports(converted: ConvertedSegment, profile: Profile) -> list[EngineInput]:
@@ -117,18 +184,18 @@ def _check_ranges(exported: ExportedProgram, ports: Sequence[EngineInput]) -> No
             if dim.max == dim.min:
                 continue
             if not free_symbols(size):
-                raise _refused(f"dim {place} of {port.name} would be {to_text(size)} alone")
+                raise refused_part(f"dim {place} of {port.name} would be {to_text(size)} alone")
             allowed = bounds(size, ranges).range
             low, high = max(dim.min, _LEAST_DYNAMIC), dim.max
             if (allowed.min or 0) > low or (allowed.max is not None and (high is None or allowed.max < high)):
                 most = "any size" if allowed.max is None else allowed.max
-                raise _refused(f"dim {place} of {port.name} would be {allowed.min} to {most} alone")
+                raise refused_part(f"dim {place} of {port.name} would be {allowed.min} to {most} alone")
 
 
 class _Writing:
     """Writes the graph of a segment."""
 
-    def __init__(self, source: ConversionContext, converted: ConvertedSegment, ports: Sequence[EngineInput]) -> None:
+    def __init__(self, source: Source, converted: Part, ports: Sequence[EngineInput]) -> None:
         self._source, self._converted, self._ports = source, converted, ports
         graph: Graph = source.graph_module.graph
         self._nodes: dict[str, Node] = {node.name: node for node in graph.nodes}
@@ -146,8 +213,8 @@ class _Writing:
         entered = [self._placeholder(crossing, port) for crossing, port in pairs]
         for (crossing, port), node in zip(pairs, entered, strict=True):
             self._enter(crossing, port, node)
-        for name in segment.constants:
-            self._weight(name)
+        for number, name in enumerate(segment.constants):
+            self._weight(name, f"weight_{number}")  # code without weights knows them by these names
         inside = {*segment.ops, *segment.elements}
         for node in self._source.graph_module.graph.nodes:
             if node.name in inside:
@@ -179,9 +246,8 @@ class _Writing:
         else:
             self._draft.set(crossing.node, self._cast(given, crossing.program_dtype, like))
 
-    def _weight(self, name: str) -> None:
+    def _weight(self, name: str, target: str) -> None:
         node = self._nodes[name]
-        target = self._draft.free_name(f"weight_{name}")
         self._root.register_buffer(target, self._source.held[node].detach())
         made = self._draft.graph.create_node("get_attr", target)
         made.meta = dict(node.meta)

@@ -10,7 +10,7 @@ import torch
 from trtdiag.engine.backend import Backend, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.inductor.package import Package, Place
-from trtdiag.engine.inductor.runner import CompiledCode, OpByOp, SegmentRunner
+from trtdiag.engine.inductor.runner import CompiledCode, OpByOp, SegmentRunner, warned
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
@@ -59,8 +59,10 @@ class InductorBackend(Backend):
         if manifest.device == "cuda":
             device = torch.device("cuda", torch.cuda.current_device())
         differences = package.place.differences(Place.here(manifest.device))
-        run = OpByOp(package.segment, differences) if differences else CompiledCode(package, device)
-        return SegmentRunner(manifest, run, device)
+        op_by_op = OpByOp(package.segment, device)
+        if differences:
+            warned(differences)
+        return SegmentRunner(manifest, op_by_op if differences else CompiledCode(package, device), op_by_op, device)
 
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """Nothing: it is never asked for the key of a network."""

@@ -64,9 +64,7 @@ class Place:
 
 
 def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
-    """The bytes of a segment, compiled for this machine by a process of its own, which loads the code, too.
-
-    Several threads may call it at once.
+    """The bytes of a segment, compiled for this machine; several threads may call it at once.
 
     Args:
         segment: Takes and gives tensors alone, on the device.
@@ -75,16 +73,31 @@ def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
     Raises:
         EngineBuildError: ``inductor-refused``: AOTInductor cannot compile it; says why.
     """
+    return packed(segment, compiled_code(segment), device)
+
+
+def compiled_code(segment: ExportedProgram) -> bytes:
+    """The code of a segment, without its weights, compiled by a process of its own, which loads it, too.
+
+    Raises:
+        EngineBuildError: ``inductor-refused``.
+    """
     with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder:
         own, code = Path(folder) / _SEGMENT, Path(folder) / _CODE
         torch.export.save(segment, own)
         _compile(own, code)
-        made = io.BytesIO()
-        with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(_ABOUT, json.dumps(asdict(Place.here(device)), sort_keys=True))
-            archive.write(code, _CODE)
-            archive.write(own, _SEGMENT)
-        return made.getvalue()
+        return code.read_bytes()
+
+
+def packed(segment: ExportedProgram, code: bytes, device: str) -> bytes:
+    """The bytes of a segment with its code: that of this one, or of one that differs in the values of weights alone."""
+    own, made = io.BytesIO(), io.BytesIO()
+    torch.export.save(segment, own)
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_ABOUT, json.dumps(asdict(Place.here(device)), sort_keys=True))
+        archive.writestr(_CODE, code)
+        archive.writestr(_SEGMENT, own.getbuffer())
+    return made.getvalue()
 
 
 _PROCESS = """

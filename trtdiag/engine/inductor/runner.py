@@ -5,16 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
 
 from trtdiag.engine.inductor.package import Package
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.size_carriers import carrier_shape
 from trtdiag.errors import ArtifactError
 from trtdiag.wording import first_line
+
+Run: TypeAlias = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
+"""Gives the outputs of a segment for its inputs, in order."""
 
 
 class CompiledCode:
@@ -66,25 +70,37 @@ def _loaded(file: str, device_index: int) -> Any:
 
 
 class OpByOp:
-    """A segment run by PyTorch, where its code was compiled for another machine.
+    """A segment run by PyTorch, op by op.
 
     Args:
         segment: The segment.
-        why: What is different here, in words.
+        device: Where it runs.
     """
 
-    def __init__(self, segment: ExportedProgram, why: Sequence[str]) -> None:
-        warnings.warn(
-            f"a segment that AOTInductor compiled runs op by op: {'; '.join(why)}; compile the program again here",
-            stacklevel=2,
-        )
-        self._module = segment.module()
+    def __init__(self, segment: ExportedProgram, device: torch.device) -> None:
+        known = {**segment.state_dict, **segment.constants}
+        held = [spec.target for spec in segment.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT]
+        self._weights = [known[str(name)].detach().to(device) for name in held]
+        # Not as ``ExportedProgram.module`` has it, which refuses sizes 0 and 1 of dims that vary.
+        self._run = segment.graph_module
 
     def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The outputs."""
         with torch.no_grad():
-            outputs: Sequence[torch.Tensor] = self._module(*inputs)
+            outputs: Sequence[torch.Tensor] = self._run(*self._weights, *inputs)
         return outputs
+
+
+def warned(why: Sequence[str]) -> None:
+    """Say that a segment runs op by op, since its code was compiled for another machine.
+
+    Args:
+        why: What is different here, in words.
+    """
+    warnings.warn(
+        f"a segment that AOTInductor compiled runs op by op: {'; '.join(why)}; compile the program again here",
+        stacklevel=2,
+    )
 
 
 class SegmentRunner:
@@ -93,14 +109,15 @@ class SegmentRunner:
     Args:
         manifest: What it takes and gives.
         run: Runs it.
+        op_by_op: Runs it where an input has no elements, of which the code may be wrong: it is made for sizes of 2 or
+            more, and 1 is taken as they are.
         device: Where.
     """
 
-    def __init__(
-        self, manifest: Manifest, run: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]], device: torch.device
-    ) -> None:
-        self._run, self._device = run, device
+    def __init__(self, manifest: Manifest, run: Run, op_by_op: Run, device: torch.device) -> None:
+        self._run, self._op_by_op, self._device = run, op_by_op, device
         self._sizes = tuple((index, port) for index, port in enumerate(manifest.inputs) if port.is_size)
+        self._tensors = tuple(index for index, port in enumerate(manifest.inputs) if not port.is_size)
 
     def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
         """The outputs, each in row-major memory of its own."""
@@ -111,7 +128,8 @@ class SegmentRunner:
         for index, tensor in enumerate(given):
             if not tensor.is_contiguous():  # the code was compiled for row-major tensors
                 given[index] = tensor.contiguous()
-        return _own_memory(self._run(given), given)
+        run = self._run if all(given[index].numel() for index in self._tensors) else self._op_by_op
+        return _own_memory(run(given), given)
 
     def prepared(self, inputs: Sequence[torch.Tensor]) -> PreparedSegment:
         """What runs it again for inputs like these."""

@@ -1,0 +1,51 @@
+"""What ``--optimize latency`` times with: the program's inputs at the sizes to tune for, and what counts as faster."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from trtdiag.frontend.program import OpOrigin
+from trtdiag.frontend.sized_inputs import InputMaker
+from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.graph.pytree import leaves_of, rebuilt
+from trtdiag.pipeline.state import State
+
+WORTH_IT = 0.02
+"""Own choice: a program of two kinds of code must be this much faster, which is above what timing varies."""
+ROUNDS = 8
+
+
+def usual_leaves(state: State, device: torch.device) -> list[Any]:
+    """The user's inputs at the sizes to tune for, flat, on a device."""
+    exported = state.program.exported
+    assert exported is not None
+    example = None if exported.example_inputs is None else leaves_of(exported.example_inputs)
+    maker = InputMaker(state.program.inputs, example, index_inputs(exported))
+    return [leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(state.plan.sizes.opt)]
+
+
+def usual_arguments(state: State, device: torch.device) -> tuple[Any, Any]:
+    """The same inputs as the program is called with: ``args``, ``kwargs``."""
+    assert state.program.exported is not None
+    args, kwargs = rebuilt(usual_leaves(state, device), state.program.exported.call_spec.in_spec)
+    return args, kwargs
+
+
+def typical(times: Sequence[float]) -> float:
+    """The lower quartile: what else runs on the machine only makes calls longer."""
+    return times[0] if len(times) < 2 else statistics.quantiles(times, n=4, method="inclusive")[0]
+
+
+def module_of(ops: Sequence[str], origins: Mapping[str, OpOrigin]) -> str:
+    """The innermost module that all ops with an origin belong to, empty for the root."""
+    paths = [origins[op].module_path.split(".") for op in ops if op in origins]
+    shared = []
+    for names in zip(*paths, strict=False):
+        if len(set(names)) > 1:
+            break
+        shared.append(names[0])
+    return ".".join(shared)

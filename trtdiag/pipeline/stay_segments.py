@@ -1,0 +1,240 @@
+"""The segments of what stays with PyTorch in a compiled program: compiled by AOTInductor, and timed in both ways."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from trtdiag.analysis.optimization import StayTimes
+from trtdiag.benchmark.clock import take_turns
+from trtdiag.engine.build import Engine
+from trtdiag.engine.manifest import EngineInput
+from trtdiag.engine.manifest_text import manifest_to_text
+from trtdiag.engine.size_carriers import carrier_shape
+from trtdiag.errors import EngineBuildError
+from trtdiag.graph.segment import Segment
+from trtdiag.graph.values import NodeReader
+from trtdiag.grouping import grouped
+from trtdiag.partition.blocks import likeness
+from trtdiag.partition.facts import Fallback
+from trtdiag.partition.partition import symbol_sizes
+from trtdiag.partition.pytorch_segments import ALONE, only, pytorch_segments, uncompiled
+from trtdiag.pipeline.build import Builder, compiled_at_once, program_of
+from trtdiag.pipeline.program_times import ROUNDS, module_of, typical, usual_leaves
+from trtdiag.pipeline.state import State
+from trtdiag.pipeline.stay_values import Values, as_lowered
+from trtdiag.runtime.assemble import PYTORCH_BUFFER, assemble, engine_buffers
+from trtdiag.runtime.custom_op import EXECUTE_ENGINE
+from trtdiag.runtime.engine_cache import engine_tensor
+from trtdiag.runtime.pytorch_segment import PyTorchSegment, manifest_of, ports_of, pytorch_segment
+from trtdiag.runtime.segment_program import dynamic_sizes, exported_part, part_module
+from trtdiag.wording import amount
+
+MOST_DISTINCT = 8
+"""Own choice: each segment that differs is compiled, which takes half a minute; the largest are."""
+MOST_NAMES = 4
+"""Own choice: of ops in a line."""
+
+
+@dataclass
+class Stay:
+    """A segment with what is known of it.
+
+    Attributes:
+        index: Its place among the segments.
+        part: The ops.
+        ports: Its inputs, for the sizes that it takes.
+        exporting: The same for the sizes that it is exported with.
+        like: Equal for segments that compute the same of other weights.
+        engine: Its compiled code, where there is any.
+        eager_ms: Milliseconds of a run op by op, where it was timed.
+        compiled_ms: Milliseconds of a call of its code.
+        why: Why it runs as it does, in words.
+    """
+
+    index: int
+    part: PyTorchSegment
+    ports: list[EngineInput]
+    exporting: list[EngineInput]
+    like: str
+    engine: Engine | None = None
+    eager_ms: float | None = None
+    compiled_ms: float | None = None
+    why: str = ""
+
+    @property
+    def gain_ms(self) -> float:
+        """What its code was measured to gain; 0 where it was not."""
+        return 0.0 if self.eager_ms is None or self.compiled_ms is None else self.eager_ms - self.compiled_ms
+
+
+class StaySegments:
+    """What stays with PyTorch in a compiled program.
+
+    Args:
+        state: The program; it is never run here.
+        builder: Tells the progress.
+        device: The type of device that engines run on.
+
+    Attributes:
+        stays: The segments, in the order of execution.
+        alone: Whether ops that could be compiled stand by themselves.
+        notes: Which ops run one by one whatever is measured, in words.
+    """
+
+    def __init__(self, state: State, builder: Builder, device: str) -> None:
+        self.state, self._builder, self._device = state, builder, torch.device(device)
+        self._program = state.compiled.exported_program
+        self._source = as_lowered(self._program, state.plan.source.origins)
+        self.held: Mapping[Node, torch.Tensor] = self._source.held()
+        self.graph_module: GraphModule = self._source.graph_module
+        self._reader = NodeReader()
+        self._nodes = {node.name: node for node in self.graph_module.graph.nodes}
+        self._symbols = symbol_sizes(state.program.ranges, state.program.hints)
+        self._parts = pytorch_segments(self.graph_module.graph, self.held, device, self._symbols, self._reader)
+        self.stays = [self._stay(index, each) for index, each in enumerate(self._parts.segments)]
+        rest = list(uncompiled(self._parts))
+        self.alone = any(each.limit is ALONE for each in rest)
+        self.notes = _uncompiled_words(rest)
+
+    def _stay(self, index: int, segment: Segment) -> Stay:
+        part, sizes = pytorch_segment(segment, self._nodes, self._reader), self.state.plan.sizes
+        larger = dynamic_sizes(sizes.opt, sizes.box)
+        ports, exporting = (
+            ports_of(part, self._nodes, self._reader, sizes.box, usual) for usual in (sizes.opt, larger)
+        )
+        nodes = (*segment.ops, *segment.elements)
+        like = f"{likeness(self.graph_module.graph, nodes)}\n{[nodes.index(name) for name in segment.outputs]}"
+        if any(self.held[self._nodes[name]].numel() < 2 for name in segment.constants):
+            like = f"{like}\n{index}"  # values of single numbers may be part of the code
+        return Stay(index, part, ports, exporting, like)
+
+    def measure(self, known: dict[str, Future[bytes]]) -> None:
+        """Compile the segments and time them, those that are alike once.
+
+        Args:
+            known: The code of segments by likeness, of this program and others; this adds to it.
+        """
+        self._compile(self._largest(), known)
+        first: dict[str, Stay] = {}
+        for stay in self.stays:
+            if stay.engine is not None:
+                first.setdefault(stay.like, stay)
+        if not first:
+            return
+        self._builder.progress(f"optimize: time {amount(len(first), 'segment')} of what stays with PyTorch")
+        wanted = {crossing.node for stay in first.values() for crossing in stay.part.inputs}
+        values = Values(self._source, wanted).of(usual_leaves(self.state, self._device))
+        for stay in first.values():
+            with torch.no_grad():
+                found = take_turns(self._calls(stay, values), ROUNDS, self._device)
+            eager, compiled = found["eager"], found["compiled"]
+            stay.eager_ms = typical(eager.row) if eager.row and not eager.failed else None
+            stay.compiled_ms = typical(compiled.row) if compiled.row and not compiled.failed else None
+            stay.why = compiled.failed or eager.failed or ("" if stay.gain_ms > 0 else "it is not faster")
+        for stay in self.stays:
+            if stay.engine is not None:
+                its = first[stay.like]
+                stay.eager_ms, stay.compiled_ms, stay.why = its.eager_ms, its.compiled_ms, its.why
+
+    def _largest(self) -> list[Stay]:
+        """The segments to compile: the largest, and those like them."""
+        by_likeness = grouped((stay.like, stay) for stay in self.stays)
+        order = sorted(by_likeness.values(), key=lambda its: -its[0].part.segment.work_ops)
+        for left_out in order[MOST_DISTINCT:]:
+            for stay in left_out:
+                stay.why = f"no more than {MOST_DISTINCT} that differ are compiled, and these are smaller"
+        return [stay for its in order[:MOST_DISTINCT] for stay in its]
+
+    def _compile(self, stays: Sequence[Stay], known: dict[str, Future[bytes]]) -> None:
+        from trtdiag.engine.inductor.package import compiled_code, packed
+
+        new = len({stay.like for stay in stays} - known.keys())
+        if new:
+            told = f"{amount(new, 'segment')} of what stays with PyTorch"
+            self._builder.progress(f"optimize: compile {told} with AOTInductor")
+        exported: dict[int, ExportedProgram] = {}
+        with ThreadPoolExecutor(compiled_at_once(self.state)) as pool:
+            for stay in stays:
+                try:
+                    exported[stay.index] = exported_part(self, stay.part, stay.exporting)
+                except EngineBuildError as error:
+                    stay.why = f"{error.message}: {error.because}"
+                else:
+                    if stay.like not in known:
+                        known[stay.like] = pool.submit(compiled_code, exported[stay.index])
+        device, target = self._device.type, self.state.plan.target.version
+        for stay in stays:
+            own = exported.get(stay.index)
+            if own is None:
+                continue
+            try:
+                blob = packed(own, known[stay.like].result(), device)
+                stay.engine = Engine(blob, manifest_of(own, stay.part, stay.ports, blob, device, target))
+            except EngineBuildError as error:
+                stay.why = f"{error.message}: {error.because}"
+
+    def _calls(self, stay: Stay, values: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
+        """What runs a segment once in each way, its crossings included."""
+        assert stay.engine is not None
+        given: list[torch.Tensor] = []
+        for crossing, port in zip(stay.part.inputs, stay.ports, strict=True):
+            value = values[crossing.node]
+            shape = carrier_shape(port, int(value)) if port.is_size else None
+            given.append(value if shape is None else torch.empty(shape, dtype=torch.uint8))
+        module = part_module(self, stay.part, stay.ports)
+        text, blob = manifest_to_text(stay.engine.manifest), engine_tensor(stay.engine.blob)
+        return {
+            "eager": partial(module, *(each.to(self._device) for each in given)),
+            "compiled": partial(EXECUTE_ENGINE, given, blob, text),
+        }
+
+    def faster(self) -> list[Stay]:
+        """The segments whose code was measured to be faster."""
+        return [stay for stay in self.stays if stay.gain_ms > 0]
+
+    def made(self, taken: Sequence[Stay]) -> State:
+        """The state with these segments compiled, in a program that never ran."""
+        kept = only(self._parts, [stay.index for stay in taken], self._symbols)
+        parts = [replace(stay.part, segment=own) for stay, own in zip(taken, kept.segments, strict=True)]
+        engines = [stay.engine for stay in taken if stay.engine is not None]
+        exported = assemble(self._source, kept, parts, engines, self._program, PYTORCH_BUFFER)
+        before = self.state.compiled
+        program = program_of(self.state, exported, before.networks, before.source)
+        return replace(self.state, assembled=program, stays=engine_buffers(self._source, len(taken), PYTORCH_BUFFER))
+
+    def told(self, taken: Sequence[Stay]) -> tuple[StayTimes, ...]:
+        """What was measured, and which of them run compiled."""
+        alike = Counter(stay.like for stay in self.stays)
+        compiled = {stay.index for stay in taken}
+        return tuple(
+            StayTimes(
+                module_of(stay.part.segment.ops, self._source.origins),
+                stay.part.segment.ops[0],
+                len(stay.part.segment.ops),
+                alike[stay.like],
+                stay.eager_ms,
+                stay.compiled_ms,
+                stay.index in compiled,
+                stay.why,
+            )
+            for stay in self.stays
+        )
+
+
+def _uncompiled_words(rest: Sequence[Fallback]) -> list[str]:
+    told = []
+    for limit, entries in grouped((each.limit, each) for each in rest).items():
+        ops = Counter(each.op for each in entries)
+        names = ", ".join(f"{op} ({times}x)" if times > 1 else op for op, times in ops.most_common(MOST_NAMES))
+        more = f" and {len(ops) - MOST_NAMES} more" if len(ops) > MOST_NAMES else ""
+        told.append(f"runs eager: {names}{more}: {limit.why}")
+    return told
