@@ -88,6 +88,7 @@ class Run:
         """Start PyTorch's processes, and build every engine: for each model one process for each of ``GROUPS``."""
         for name in self.asked.models:
             script = [str(HERE / "speed_torch.py"), name, str(self.folder), ",".join(self.asked.ways), *self.flags]
+            script += [] if any(each.startswith("onnx") for each in self.asked.variants) else ["--no-onnx"]
             self.torches[name] = self.child(self.other, *script)
         wanted = {(name, way): self._wanted(name, way) for name in self.asked.models for way in GROUPS}
         builders: dict[tuple[str, str], Child] = {}
@@ -124,6 +125,10 @@ class Run:
 
     def _heard_builds(self, name: str, child: Child, left: list[str]) -> None:
         for row in child.heard():
+            if row["event"] == "at":
+                self.way(name, row["variant"]).setdefault("at", []).append(f"{self.spent:.0f} s: {row['what']}")
+                self.keep()
+                continue
             left.remove(row["variant"])
             self._built(name, row["variant"], row["row"])
 

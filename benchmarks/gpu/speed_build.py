@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from speed_models import Case, case
+from speed_stays import ZooCase
 from speed_timing import Answers, done_file, told
 
 ONNX = ("onnx", "onnx dynamic")
@@ -45,7 +46,7 @@ def file_of(folder: Path, name: str, variant: str) -> Path:
     return folder / f"{name}-{variant}.{'engine' if variant in ONNX else 'ep'}".replace(" ", "_")
 
 
-def build_onnx(found: Case, name: str, variant: str, folder: Path) -> dict[str, Any]:
+def build_onnx(found: Case | ZooCase, name: str, variant: str, folder: Path) -> dict[str, Any]:
     """Parse and build as TensorRT's own tools do: FP16 allowed, types chosen by TensorRT."""
     done = done_file(folder, name, variant)
     ends = time.monotonic() + WAIT_S
@@ -96,7 +97,9 @@ def build_onnx(found: Case, name: str, variant: str, folder: Path) -> dict[str, 
     }
 
 
-def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str) -> dict[str, Any]:
+def build_ours(
+    found: Case | ZooCase, name: str, variant: str, folder: Path, backend: str, answers: Answers
+) -> dict[str, Any]:
     """Compile as a user does, or with what a probe changes."""
     import trtdiag
     from trtdiag.options import CompileOptions, PartitionOptions, Precision
@@ -120,7 +123,9 @@ def build_ours(found: Case, name: str, variant: str, folder: Path, backend: str)
         cuda_graphs=8 if variant == AUTO else 0,
     )
     with _changed(variant if backend == "tensorrt" or "static" in variant else ""):
-        made = compile_in_stages(exported, options)
+        made = compile_in_stages(
+            exported, options, progress=lambda step: answers.say(event="at", variant=variant, what=step)
+        )
     done = time.perf_counter()
     trtdiag.save(made.compiled, file_of(folder, name, variant))
     half = made.plan.lowered.precision
@@ -215,7 +220,7 @@ def main() -> None:
             if variant in ONNX:
                 row = build_onnx(found, name, variant, folder)
             else:
-                row = build_ours(found, name, variant, folder, backend)
+                row = build_ours(found, name, variant, folder, backend, answers)
             row["build_s"] = round(row["build_s"], 1)
         except Exception as error:  # a row of the table
             row = {"error": told(error)}

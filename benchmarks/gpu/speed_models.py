@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from speed_stays import Detector, Rotary, ZooCase, zoo_case
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -292,6 +293,22 @@ def _unet(tiny: bool) -> Case:
     return Case(module, (x,), ("x",), {"x": sizes})
 
 
+def _detector(tiny: bool) -> Case:
+    backbone = ResNet(8, (1, 1, 1, 1), 10) if tiny else ResNet(64, (2, 2, 2, 2), 1000)
+    module = Detector(backbone, 256 if tiny else 2048, 16 if tiny else 256)
+    x = torch.randn(*((1, 3, 128, 160) if tiny else (4, 3, 640, 640)))
+    sizes = {2: ("high", 64, 256 if tiny else 1024, 32), 3: ("wide", 64, 256 if tiny else 1024, 32)}
+    return Case(module, (x,), ("x",), {"x": sizes})
+
+
+def _rotary(tiny: bool) -> Case:
+    module = Rotary(32, 2, 2) if tiny else Rotary(768, 6, 12)
+    batch, steps, width = (2, 12, 32) if tiny else (4, 512, 768)
+    places = torch.arange(steps).expand(batch, steps).contiguous()
+    sizes = {1: ("steps", 8, 64 if tiny else 1024, 1)}
+    return Case(module, (torch.randn(batch, steps, width), places), ("x", "places"), {"x": sizes, "places": sizes})
+
+
 MAKERS: dict[str, Callable[[bool], Case]] = {
     "resnet50": _resnet50,
     "vit": _vit,
@@ -302,11 +319,15 @@ MAKERS: dict[str, Callable[[bool], Case]] = {
 }
 """By name: ResNet-50 8x3x224x224, ViT-B/16 8x3x224x224, BERT-base 8x128, U-Net 2x3x512x512, GPT of 12 layers 1x512;
 beside the five a detector like DETR 4x3x640x640."""
+OF_STAYS: dict[str, Callable[[bool], Case]] = {"detector": _detector, "rotary": _rotary}
+"""Of ``speed_stays``: 4x3x640x640, 4x512x768."""
 
 
-def case(name: str, tiny: bool = False) -> Case:
+def case(name: str, tiny: bool = False) -> Case | ZooCase:
     """The model of a name, the same in every process."""
     torch.manual_seed(SEED)
-    made = MAKERS[name](tiny)
+    if name.startswith("zoo:"):
+        return zoo_case(name.removeprefix("zoo:"))
+    made = {**MAKERS, **OF_STAYS}[name](tiny)
     made.module.eval()
     return made

@@ -20,6 +20,7 @@ from speed_build import ONNX, file_of
 from speed_kernels import kernels_by_way
 from speed_layers import Bare, EngineModule, layer_times, layers_of
 from speed_models import Case, case
+from speed_stays import ZooCase
 from speed_timing import Answers, Call, serve, told
 
 import trtdiag
@@ -48,7 +49,7 @@ def graphed(call: Call) -> Call:
     return replay
 
 
-def expected_of(found: Case, device: str, given_args: Tensors) -> tuple[Tensors, Tensors]:
+def expected_of(found: Case | ZooCase, device: str, given_args: Tensors) -> tuple[Tensors, Tensors]:
     """The arguments there, and what PyTorch computes of them in float32."""
     args = tuple(arg.to(device) for arg in given_args)
     module = found.module.to(device)

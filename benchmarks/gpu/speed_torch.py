@@ -1,6 +1,6 @@
 """A process of ``benchmarks/gpu/speed.py`` for PyTorch itself: exports ONNX files, then times eager and inductor.
 
-python speed_torch.py MODEL FOLDER eager,inductor [--tiny]
+python speed_torch.py MODEL FOLDER eager,inductor [--tiny] [--no-onnx]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import torch
 from speed_kernels import kernels_by_way
 from speed_models import Case, case
+from speed_stays import ZooCase
 from speed_timing import Answers, Call, done_file, serve, told
 from torch import nn
 
@@ -47,7 +48,7 @@ def spelled(module: nn.Module) -> nn.Module | None:
     return made if norms else None
 
 
-def export_onnx(found: Case, path: Path, *, dynamic: bool) -> float:
+def export_onnx(found: Case | ZooCase, path: Path, *, dynamic: bool) -> float:
     """Write an ONNX file; seconds.  Beside it goes one with norms spelled out, where there are any."""
     plain = spelled(found.module)
     if plain is not None:
@@ -67,7 +68,7 @@ def export_onnx(found: Case, path: Path, *, dynamic: bool) -> float:
     return time.perf_counter() - begun
 
 
-def prepared(found: Case, wanted: list[str]) -> tuple[dict[str, Call], dict[str, Any]]:
+def prepared(found: Case | ZooCase, wanted: list[str]) -> tuple[dict[str, Call], dict[str, Any]]:
     """Ways to run in float16 (float32 on a CPU), and what preparing them took, or why one cannot run."""
     cuda = torch.cuda.is_available()
     module = copy.deepcopy(found.module)
@@ -107,7 +108,7 @@ def main() -> None:
     name, folder = sys.argv[1], Path(sys.argv[2])
     answers = Answers()
     found = case(name, "--tiny" in sys.argv)
-    for dynamic in (False, True):
+    for dynamic in (False, True) if "--no-onnx" not in sys.argv else ():
         kind = "onnx dynamic" if dynamic else "onnx"
         try:
             seconds = export_onnx(found, folder / f"{name}-{kind}.onnx", dynamic=dynamic)

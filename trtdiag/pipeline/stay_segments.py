@@ -201,6 +201,10 @@ class StaySegments:
         """The segments whose code was measured to be faster."""
         return [stay for stay in self.stays if stay.gain_ms > 0]
 
+    def compiled(self) -> list[Stay]:
+        """The segments whose code runs."""
+        return [stay for stay in self.stays if stay.compiled_ms is not None]
+
     def made(self, taken: Sequence[Stay]) -> State:
         """The state with these segments compiled, in a program that never ran."""
         kept = only(self._parts, [stay.index for stay in taken], self._symbols)
