@@ -22,7 +22,7 @@ def test_text_gives_the_manifest_back() -> None:
     ("place", "value"),
     [
         (("schema",), "trtdiag-engine/2"),
-        (("inputs", 0, "dtype"), "float64"),
+        (("inputs", 0, "dtype"), "complex64"),
         (("inputs", 0, "dtype"), 3),
         (("inputs", 0, "dims", 0), "__import__('os').getcwd()"),
         (("inputs", 0, "dims", 0), "s0 +"),

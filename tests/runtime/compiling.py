@@ -79,7 +79,7 @@ def compiled_program(
         build_engine(backend, segment.network, network_profile(segment.network, program.hints), options, chosen)
         for segment in segments
     ]
-    exported = assemble(lowered, parts, segments, engines, program)
+    exported = assemble(lowered, parts, segments, engines, program.exported)
     return CompiledProgram(exported, options=options)
 
 
