@@ -78,6 +78,38 @@ def test_one_product_differs_by_single_steps_of_its_input() -> None:
     assert float(off.max()) <= step * float(module.weight.abs().max()) * 1.01 + 1e-5
 
 
+class Before(torch.nn.Module):
+    """What stands before quantizers in networks for mobile devices and for images, and quantizers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups, self.layer = torch.nn.GroupNorm(4, 8), torch.nn.LayerNorm(31)
+        torch.nn.init.normal_(self.groups.weight)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        how = (0.024568352848291397, 0, -128, 127, torch.int8)
+        steps = DECOMPOSED.dequantize_per_tensor(DECOMPOSED.quantize_per_tensor(x, *how), *how)
+        functions = torch.nn.functional
+        gates = functions.hardswish(x), functions.hardsigmoid(x), functions.softplus(x)
+        return steps, *gates, self.groups(x), self.layer(x)
+
+
+@pytest.mark.parametrize("target", ["8.6", "11.4"])
+def test_ops_before_quantizers_are_equal_to_the_bit(target: str) -> None:
+    """An element in the last digit of which they differ may be a whole step off behind a quantizer."""
+    torch.manual_seed(7)
+    rows = Dim("rows", min=1, max=512)
+    program = export(Before().eval(), (torch.randn(2, 8, 16, 31),), dynamic_shapes={"x": {2: rows}})
+    compiled = compile_in_stages(program, asked(target)).compiled
+    for height in (1, 512, 37):
+        generator = torch.Generator().manual_seed(height)
+        # Middles between steps of the quantizer, where dividing and multiplying by the reciprocal part.
+        x = (torch.randint(-130, 130, (2, 8, height, 31), generator=generator) + 0.5) * 0.024568352848291397
+        with torch.no_grad():
+            for got, wanted in zip(compiled(x), program.module()(x), strict=True):
+                assert torch.equal(got, wanted)
+
+
 def test_a_quantized_program_is_saved_and_loaded(tmp_path: Path) -> None:
     module, args, dims = blocks()["wide"]
     program = quantized(module, args, dims)

@@ -58,6 +58,8 @@ class Activation(Layer, takes=FLOATS):
         return (y.to(inputs[0].dtype),)
 
 
+_SOFTPLUS_IS_X = 80.0  # exp(80) is finite in float32, and log(exp(80) + 1) is 80 in it
+
 _FUNCTIONS: dict[ActivationType, Callable[[torch.Tensor, float, float], torch.Tensor]] = {
     ActivationType.RELU: lambda x, a, b: F.relu(x),
     ActivationType.SIGMOID: lambda x, a, b: torch.sigmoid(x),
@@ -66,9 +68,13 @@ _FUNCTIONS: dict[ActivationType, Callable[[torch.Tensor, float, float], torch.Te
     ActivationType.ELU: lambda x, a, b: torch.where(x >= 0, x, a * torch.expm1(x)),
     ActivationType.SELU: lambda x, a, b: b * torch.where(x > 0, x, a * torch.expm1(x)),
     ActivationType.SOFTSIGN: lambda x, a, b: x / (1 + x.abs()),
-    ActivationType.SOFTPLUS: lambda x, a, b: a * torch.logaddexp(b * x, torch.zeros_like(x)),
+    ActivationType.SOFTPLUS: lambda x, a, b: (
+        F.softplus(x, threshold=_SOFTPLUS_IS_X) if a == b == 1 else a * torch.logaddexp(b * x, torch.zeros_like(x))
+    ),
     ActivationType.CLIP: lambda x, a, b: x.clamp(a, b),
-    ActivationType.HARD_SIGMOID: lambda x, a, b: (a * x + b).clamp(0, 1),
+    ActivationType.HARD_SIGMOID: lambda x, a, b: (
+        F.hardsigmoid(x) if (a, b) == (1 / 6, 0.5) else (a * x + b).clamp(0, 1)
+    ),
     ActivationType.SCALED_TANH: lambda x, a, b: a * torch.tanh(b * x),
     ActivationType.THRESHOLDED_RELU: lambda x, a, b: torch.where(x > a, x, torch.zeros_like(x)),
     ActivationType.GELU_ERF: lambda x, a, b: F.gelu(x),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 
 from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
@@ -50,14 +51,48 @@ class Normalization(Layer, inputs=3, takes=FLOATS):
         return (Tensor(x.dtype, x.shape),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Computed in float32."""
+        """Computed in float32, by PyTorch's own kernels where these have the form: what is quantized next to the
+        middle between two steps then falls to the same side.
+        """
         x, scale, bias = (tensor.float() for tensor in inputs)
-        grouped, axes = x, sorted(self.axes)
+        axes, rank = sorted(self.axes), x.dim()
+        kept = axes[0]
+        if not x.numel() or (axes != list(range(kept, rank)) and self.groups == 1):
+            y = None
+        elif self.groups != 1:
+            y = _by_groups(x, self.groups, (1,), scale, bias, self.epsilon)
+        elif _is_along(x, axes, scale, bias):
+            y = F.layer_norm(
+                x, x.shape[kept:], scale.reshape(x.shape[kept:]), bias.reshape(x.shape[kept:]), self.epsilon
+            )
+        else:  # groups with their channels beside them
+            y = _by_groups(x, x.shape[1], (1, 2), scale, bias, self.epsilon) if kept == 2 and rank > 3 else None
+        if y is None:
+            y = self._by_moments(x, axes).mul_(scale).add_(bias)
+        return (y.to(inputs[0].dtype),)
+
+    def _by_moments(self, x: torch.Tensor, axes: list[int]) -> torch.Tensor:
+        grouped = x
         if self.groups != 1:
             grouped = x.reshape(x.shape[0], self.groups, x.shape[1] // self.groups, *x.shape[2:])
             axes = list(range(2, grouped.dim()))
         centred = grouped - grouped.mean(axes, keepdim=True)
         variance = centred.square().mean(axes, keepdim=True)
         # In the place of what is no longer needed: the activations of the widest layers are not held four times.
-        y = centred.div_(torch.sqrt(variance + self.epsilon)).reshape(x.shape)
-        return (y.mul_(scale).add_(bias).to(inputs[0].dtype),)
+        return centred.div_(torch.sqrt(variance + self.epsilon)).reshape(x.shape)
+
+
+def _by_groups(
+    x: torch.Tensor, groups: int, channels: tuple[int, ...], scale: torch.Tensor, bias: torch.Tensor, epsilon: float
+) -> torch.Tensor | None:
+    """By ``F.group_norm``; ``None`` where scale and bias are not one element a channel."""
+    if not _is_along(x, channels, scale, bias):
+        return None
+    whole = x.flatten(1, channels[-1])
+    return F.group_norm(whole, groups, scale.flatten(), bias.flatten(), epsilon).reshape(x.shape)
+
+
+def _is_along(x: torch.Tensor, dims: Sequence[int], *parts: torch.Tensor) -> bool:
+    """Whether each has the elements of these dims of x, and no others."""
+    wanted = [size if dim in dims else 1 for dim, size in enumerate(x.shape)]
+    return all(list(part.shape) == wanted for part in parts)

@@ -24,6 +24,7 @@ from trtdiag.symbolic import Num, floordiv
 
 TAKEN = frozenset({DType.INT8, DType.FP8, DType.INT4, DType.FP4})
 """What tensors are quantized to."""
+_INTEGERS = (DType.INT8, DType.INT4)
 _GREATEST = {DType.INT8: 127.0, DType.FP8: 448.0, DType.INT4: 7.0, DType.FP4: 6.0}
 _LEAST_EXPONENT, _GREATEST_EXPONENT = -127, 127
 """Of a scale of E8M0."""
@@ -54,9 +55,14 @@ class Quantize(Layer, inputs=2, takes=FLOATS):
         return (Tensor(self.to, inputs[0].shape),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Divided in float32."""
+        """In float32: integers by the reciprocal of the scale, as PyTorch's quantizers multiply, others divided.
+
+        TensorRT does not say which of the two its kernels do; they differ by a step where x / scale is within a few
+        units of the last place of the middle between two integers.
+        """
         x, scale = (tensor.float() for tensor in inputs)
-        return (rounded(x / _spread(scale, x, self.axis), self.to),)
+        by = _spread(scale, x, self.axis)
+        return (rounded(x * by.reciprocal() if self.to in _INTEGERS else x / by, self.to),)
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ def _spread(scale: torch.Tensor, x: torch.Tensor, axis: int) -> torch.Tensor:
 def rounded(x: torch.Tensor, to: DType) -> torch.Tensor:
     """The nearest number of a quantized dtype, ties to even; greater ones are its greatest."""
     most = _GREATEST[to]
-    if to in (DType.INT8, DType.INT4):
+    if to in _INTEGERS:
         return x.round().clamp(-most - 1, most).to(torch.int8)
     x = x.clamp(-most, most)
     if to is DType.FP4:
