@@ -1,8 +1,8 @@
 """Real architectures quantized by torchao's PT2E flow: one engine each, as the quantized original but for its rounding.
 
 What lies next to the middle between two steps falls to either side for a difference in the last digit, and later
-quantizers pass that on.  So each op is held to PyTorch's on PyTorch's inputs, and where nearly
-all ops are equal to the bit the whole program is.
+quantizers pass that on.  So each op is held to PyTorch's on PyTorch's inputs, and where nearly all ops are equal to the bit, the
+whole program is not a step apart.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODELS = {
     "bert_base": 72,
     "pix2pix_unet": 9,
 }
-# No step apart as a whole, at any set of sizes.  The others have attention, whose sums PyTorch's kernel forms in blocks,
+# No step apart as a whole, at all sizes.  The others have attention, whose sums PyTorch's kernel forms in blocks,
 # and on 8.6 GELU by its formula; what these are off by reaches over a middle somewhere.
 EXACT = ("timm_resnet50", "timm_mobilenetv3_large_100", "pix2pix_unet")
 ROUNDING = 1e-6  # of the magnitude of an output: seen 6.5e-7, eight units of the last place of float32

@@ -51,8 +51,9 @@ class Normalization(Layer, inputs=3, takes=FLOATS):
         return (Tensor(x.dtype, x.shape),)
 
     def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Computed in float32, by PyTorch's own kernels where these have the form: what is quantized next to the
-        middle between two steps then falls to the same side.
+        """Computed in float32, by PyTorch's own kernels where these have the form.
+
+        What is quantized next to the middle between two steps then falls to the same side.
         """
         x, scale, bias = (tensor.float() for tensor in inputs)
         axes, rank = sorted(self.axes), x.dim()
