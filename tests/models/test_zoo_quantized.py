@@ -1,8 +1,8 @@
 """Real architectures quantized by torchao's PT2E flow: one engine each, as the quantized original but for its rounding.
 
 What lies next to the middle between two steps falls to either side for a difference in the last digit, and later
-quantizers pass that on.  So each op is held to PyTorch's on PyTorch's inputs, and where nearly all ops are equal to the bit, the
-whole program is not a step apart.
+quantizers pass that on.  So each op is held to PyTorch's on PyTorch's inputs, and where nearly all ops are equal to the
+bit, the whole program is not a step apart.
 """
 
 from __future__ import annotations
