@@ -48,7 +48,7 @@ def _ends(place: str, value: Any) -> tuple[int | None, int | None]:
     return least, most
 
 
-def read_bounds(words: tuple[str, ...], option: str = "--assume") -> tuple[AskedBound, ...]:
+def read_bounds(words: tuple[str, ...]) -> tuple[AskedBound, ...]:
     """``u0<=4096``, ``1<=u0<=4096``, ``u0>=1`` and ``u0=1..4096`` as bounds.
 
     Raises:
@@ -63,9 +63,9 @@ def read_bounds(words: tuple[str, ...], option: str = "--assume") -> tuple[Asked
             bound = None
         if bound is None:
             raise UserError(
-                f"{option}: {word[:80]!r} is no assumption",
+                f"--assume: {word[:80]!r} is no assumption",
                 because="it is none of NAME<=MAX, NAME>=MIN, MIN<=NAME<=MAX and NAME=MIN..MAX, in whole numbers",
-                fix=f"write for example {option} 'nonzero<=4096', with the quotes: a shell reads < as a file",
+                fix="write for example --assume 'nonzero<=4096', with the quotes: a shell reads < as a file",
                 reference="wrong-assumption",
             )
     return tuple(found)

@@ -62,7 +62,7 @@ def _sizes(name: str, dim: Any, value: Any) -> AskedSizes:
     return dim.strip(), least, usual, most
 
 
-def read_profiles(words: tuple[str, ...], option: str = "--profile") -> tuple[AskedProfile, ...]:
+def read_profiles(words: tuple[str, ...]) -> tuple[AskedProfile, ...]:
     """``decode:t=1,b=1..8`` and ``prefill:t=2..1024@512`` as profiles.
 
     Raises:
@@ -76,24 +76,24 @@ def read_profiles(words: tuple[str, ...], option: str = "--profile") -> tuple[As
             dim, _, text = part.rpartition("=")
             read = _SIZES.fullmatch(text.strip())
             if not dim.strip() or read is None:
-                raise _no_profile(word, option, f"{part!r} is none of DIM=SIZE, DIM=MIN..MAX and DIM=MIN..MAX@OPT")
+                raise _no_profile(word, f"{part!r} is none of DIM=SIZE, DIM=MIN..MAX and DIM=MIN..MAX@OPT")
             least, most, usual = (None if text is None else int(text) for text in read.group("least", "most", "usual"))
             assert least is not None
             sizes.append((dim.strip(), least, usual, least if most is None else most))
         if not colon or not name.strip():
-            raise _no_profile(word, option, "it begins with a name and a colon")
+            raise _no_profile(word, "it begins with a name and a colon")
         found.append((name.strip(), sizes))
     try:
         return profiles_by_name("profiles", found)
     except ArgumentError as error:
-        raise _no_profile("; ".join(words), option, f"{error.message}: {error.because}") from error
+        raise _no_profile("; ".join(words), f"{error.message}: {error.because}") from error
 
 
-def _no_profile(word: str, option: str, why: str) -> UserError:
+def _no_profile(word: str, why: str) -> UserError:
     return UserError(
-        f"{option}: {word[:80]!r} is no profile",
+        f"--profile: {word[:80]!r} is no profile",
         because=why,
-        fix=f"write for example {option} decode:t=1 {option} prefill:t=2..1024@512",
+        fix="write for example --profile decode:t=1 --profile prefill:t=2..1024@512",
         reference="wrong-profile",
     )
 

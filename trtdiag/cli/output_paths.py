@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Sequence
-from importlib.machinery import PathFinder
+from collections.abc import Sequence
 from pathlib import Path
 
 from trtdiag.artifact.atomic_file import not_written
@@ -14,6 +12,7 @@ from trtdiag.cli.report_files import ReportFiles
 from trtdiag.cli.trace_option import trace_places
 from trtdiag.errors import UserError
 from trtdiag.files.destination import check_destination, is_written_through, open_descriptor
+from trtdiag.files.module_files import module_files
 from trtdiag.files.same import STREAM, Named, refuse_same
 from trtdiag.report.save import telling
 
@@ -46,27 +45,11 @@ def read_by(
             files = (each for each in os.scandir(text) if each.is_file())
             found += [Named(f"a file in {argument}", each.path) for each in files]
         elif colon:
-            found += _modules(f"the module of {argument}", module)
+            found += [Named(f"the module of {argument}", file) for file in module_files(module)]
     for name in imports:
-        found += _modules("the module of --import", name)
+        found += [Named("the module of --import", file) for file in module_files(name)]
     config = config_file(Path.cwd()) if configured else None
     return found if config is None else [*found, Named("the configuration", str(config))]
-
-
-def _modules(argument: str, name: str) -> Iterator[Named]:
-    """The file of a module, which is not imported for that; none where it is not found, which importing says."""
-    parts = name.split(".")
-    places: Sequence[str] | None = [str(Path.cwd()), *sys.path]
-    for count in range(1, len(parts) + 1):
-        try:
-            spec = PathFinder.find_spec(".".join(parts[:count]), places)
-        except (ImportError, ValueError, OSError):
-            return
-        if spec is None:
-            return
-        if spec.origin is not None:
-            yield Named(argument, spec.origin)
-        places = spec.submodule_search_locations
 
 
 def report_places(files: ReportFiles) -> list[Named]:

@@ -8,7 +8,7 @@ from torch.fx import Node
 
 from trtdiag.convert.facts import ConversionContext
 from trtdiag.convert.layer_writers.cache_update import is_cache_write
-from trtdiag.graph.operators import OF_SIZES, named_arguments, operator_of, schema_name
+from trtdiag.graph.operators import named_arguments, operator_of, reads_sizes
 from trtdiag.graph.segment import Segment
 from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.wording import listed
@@ -36,14 +36,14 @@ def why_copied(source: ConversionContext, segment: Segment, node: Node, cache: N
     engine = {source.planned[cache.name][0], source.planned[node.name][0]}
     if engine != {cache.meta["val"].dtype}:
         return "the engine has it in another dtype"
-    if any(not _reads_sizes(user) for user in cache.users if user is not node):
+    if any(not reads_sizes(user) for user in cache.users if user is not node):
         return "its old elements are read, too"
     end = node.graph.output_node()
     returned: Sequence[object] = end.args[0]  # type: ignore[assignment]  # a tuple
     if sum(value is node for value in returned) > 1:
         return "the program also returns it"
     inside = {*segment.ops, *segment.elements}
-    if any(user.name not in inside and not _reads_sizes(user) for user in node.users if user is not end):
+    if any(user.name not in inside and not reads_sizes(user) for user in node.users if user is not end):
         return "PyTorch or another engine reads its new elements"
     return None
 
@@ -51,8 +51,3 @@ def why_copied(source: ConversionContext, segment: Segment, node: Node, cache: N
 def copied_note(why: str, caches: Sequence[str]) -> str:
     """What is told of caches that are copied for one reason."""
     return f"{listed(caches)} {'is' if len(caches) == 1 else 'are'} copied at each call, not written in place: {why}"
-
-
-def _reads_sizes(node: Node) -> bool:
-    op = operator_of(node)
-    return op is not None and schema_name(op) in OF_SIZES

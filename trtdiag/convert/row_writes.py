@@ -16,7 +16,7 @@ from torch.fx import Node
 
 from trtdiag.convert.facts import CacheWrite, RowWrite
 from trtdiag.convert.layer_writers.cache_update import is_cache_write
-from trtdiag.graph.operators import ATEN, CAST, OF_SIZES, named_arguments, operator_of, schema_name, short_name
+from trtdiag.graph.operators import ATEN, CAST, named_arguments, operator_of, reads_sizes, short_name
 from trtdiag.wording import amount, listed
 
 VIEWS = {"slice_scatter": ATEN.slice.Tensor, "select_scatter": ATEN.select.int}
@@ -58,7 +58,7 @@ def row_write(
     own = made.own
     if not all(each.name in inside for each in own):
         return "it is not written in one engine"
-    outside = [user for user in cache.users if user.name not in inside and not _reads_sizes(user)]
+    outside = [user for user in cache.users if user.name not in inside and not reads_sizes(user)]
     if outside:
         return "PyTorch or another engine reads its old elements"
     end = node.graph.output_node()
@@ -66,7 +66,7 @@ def row_write(
     if sum(value in own for value in returned) > 1 or cache in returned:
         return "the program also returns it"
     readers = {user for each in own for user in each.users} - own - {end}
-    if any(user.name not in inside and not _reads_sizes(user) for user in readers):
+    if any(user.name not in inside and not reads_sizes(user) for user in readers):
         return "PyTorch or another engine reads its new elements"
     leaving: dict[str, None] = {}
     for operand in dict.fromkeys(_operands(made)):
@@ -144,13 +144,7 @@ def _is_known_size(node: Node, entering: Collection[str]) -> bool:
     """Whether a size can be computed from what is there before the engine runs."""
     if node.op == "placeholder":
         return True
-    op = operator_of(node)
-    if op is not None and schema_name(op) in OF_SIZES:
+    if reads_sizes(node):
         return all(source.op == "placeholder" or source.name in entering for source in node.all_input_nodes)
     plain = getattr(node.target, "__module__", "") in (operator.__name__, "_operator", "math", "torch")
     return plain and all(_is_known_size(source, entering) for source in node.all_input_nodes)
-
-
-def _reads_sizes(node: Node) -> bool:
-    op = operator_of(node)
-    return op is not None and schema_name(op) in OF_SIZES

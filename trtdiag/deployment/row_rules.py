@@ -114,12 +114,6 @@ def _scaled(layer: Any, seen: Seen) -> State:
     return rows
 
 
-@rows_of.register
-def _dynamic_quantize(layer: DynamicQuantize, seen: Seen) -> State:
-    seen.free(1)
-    return _apart(layer.axis, seen)
-
-
 def _apart(axis: int, seen: Seen) -> Rows:
     """The rows of the first input, which are not along an axis that the layer works along."""
     rows = seen.rows(0)
@@ -133,8 +127,9 @@ def _along(layer: Any, seen: Seen) -> State:
     return _apart(layer.axis, seen)
 
 
-@rows_of.register
-def _topk(layer: TopK, seen: Seen) -> State:
+@rows_of.register(DynamicQuantize)
+@rows_of.register(TopK)
+def _along_beside_a_number(layer: Any, seen: Seen) -> State:
     seen.free(1)
     return _apart(layer.axis, seen)
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib import metadata
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 from trtdiag import __version__
 from trtdiag.converter_packages import packages
 from trtdiag.files.atomic_write import write_entry
+from trtdiag.files.module_files import module_files
 from trtdiag.fleet.facts import SweepProgram
 
 _CHUNK = 1 << 20
@@ -61,7 +59,7 @@ class Digests:
         if os.path.exists(text):
             return [self.of_file(text)]
         module, _, name = text.rpartition(":")
-        places = [module] if module.endswith(".py") else list(_modules(module))
+        places = [module] if module.endswith(".py") else list(module_files(module))
         return [name, "" if module.endswith(".py") else module, *map(self.of_file, places)]
 
     def keep(self) -> None:
@@ -88,22 +86,6 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def _modules(name: str, places: Sequence[str] | None = None) -> Iterator[str]:
-    """The files of a module and of the packages above it, none of which is imported."""
-    places = [os.getcwd(), *sys.path] if places is None else places
-    parts = name.split(".")
-    for count in range(1, len(parts) + 1):
-        try:
-            spec = PathFinder.find_spec(".".join(parts[:count]), places)
-        except (ImportError, ValueError, OSError):
-            return
-        if spec is None:
-            return
-        if spec.origin is not None and spec.has_location:
-            yield spec.origin
-        places = spec.submodule_search_locations
-
-
 @lru_cache(maxsize=1)
 def of_tool() -> list[str]:
     """What stands for trtdiag, torch and packages with converters in a key.
@@ -123,7 +105,7 @@ def _digest_below(folder: Path) -> str:
 
 def _converters_digest(module: str) -> str:
     """Of the files of a package: its converters may be in any of them."""
-    first = next(_modules(module.partition(".")[0]), None)
+    first = next(module_files(module.partition(".")[0]), None)
     if first is None:
         return "not there"
     return _digest_below(Path(first).parent) if Path(first).name == "__init__.py" else file_digest(first)

@@ -166,7 +166,6 @@ def run_sweep(
     folder: str | os.PathLike[str],
     given: Mapping[str, Any],
     watch: Watch,
-    crew_of: Callable[[SweepOptions], Crew] = lambda options: RayCrew(options.address, options.workers),
 ) -> Swept:
     """Run all cases that are missing.
 
@@ -175,7 +174,6 @@ def run_sweep(
         folder: Of the sweep.
         given: Fields of ``SweepOptions`` that count instead of those in manifests.
         watch: Told how far it is.
-        crew_of: Makes who runs the cases; not called where none is missing.
 
     Raises:
         UserError: A source or option is wrong, or the folder cannot be used.
@@ -192,7 +190,7 @@ def run_sweep(
         drop(root, (step.key for case in cases for step in case.steps))
     work = Work(root, cases, Known(root, digests, retry_failed=options.retry_failed), options.retries, watch)
     if work.left:
-        crew = crew_of(options)
+        crew = RayCrew(options.address, options.workers)
         try:
             work.run(crew)
         finally:

@@ -132,6 +132,12 @@ def operator_of(node: Node) -> OpOverload | None:
     return node.target if isinstance(node.target, OpOverload) else None
 
 
+def reads_sizes(node: Node) -> bool:
+    """Whether a node asks a tensor for a size or stride, and nothing else of it."""
+    op = operator_of(node)
+    return op is not None and schema_name(op) in OF_SIZES
+
+
 @lru_cache(maxsize=1)
 def core_operators() -> tuple[OpOverload, ...]:
     """Return the ops of the core ATen set, by name: those that torch tags so."""

@@ -44,10 +44,10 @@ def functional_variant(op: OpOverload) -> FunctionalVariant | None:
         return next((found for one in others if one is not None and (found := _of_arguments(one, op))), None)
     if not outputs or not _returns_them(op, outputs):
         return None
-    given = [one for one in _arguments(op) if one[0] not in outputs]
+    given = [one for one in arguments_with_types(op) if one[0] not in outputs]
     for overload in packet.overloads():
         variant = getattr(packet, overload)
-        same = not variant._schema.is_mutable and _arguments(variant) == given
+        same = not variant._schema.is_mutable and arguments_with_types(variant) == given
         if same and len(variant._schema.returns) == len(outputs):
             return FunctionalVariant(variant, outputs)
     return None
@@ -57,7 +57,7 @@ def _of_arguments(packet: Any, op: OpOverload) -> FunctionalVariant | None:
     """The overload that takes what ``op`` takes, and writes nothing."""
     for overload in packet.overloads():
         variant = getattr(packet, overload)
-        if not variant._schema.is_mutable and _arguments(variant) == _arguments(op):
+        if not variant._schema.is_mutable and arguments_with_types(variant) == arguments_with_types(op):
             return FunctionalVariant(variant)
     return None
 
@@ -85,5 +85,6 @@ def _names(op: OpOverload) -> list[str]:
     return [argument.name for argument in op._schema.arguments]
 
 
-def _arguments(op: OpOverload) -> list[tuple[str, str]]:
+def arguments_with_types(op: OpOverload) -> list[tuple[str, str]]:
+    """The names of an op's arguments, and their types as the schema has them."""
     return [(argument.name, str(argument.type)) for argument in op._schema.arguments]

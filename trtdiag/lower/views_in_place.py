@@ -13,6 +13,7 @@ from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.operators import ATEN, arguments_of, given_to, operator_of, schema_name, writes
 from trtdiag.graph.values import is_row_major
 from trtdiag.lower.draft import insert_call
+from trtdiag.lower.functional_variants import arguments_with_types
 from trtdiag.lower.template import written_size
 
 RESIZES = frozenset({"aten::resize_", "prims::resize"})
@@ -66,7 +67,7 @@ def changes_form(node: Node) -> OpOverload | None:
     for overload in () if packet is None else packet.overloads():
         view: OpOverload = getattr(packet, overload)
         # ``transpose_`` has one overload without a name, and what does the same is ``transpose.int``.
-        same = _arguments(view) == _arguments(op) and not view._schema.is_mutable
+        same = arguments_with_types(view) == arguments_with_types(op) and not view._schema.is_mutable
         # Resizing and the like are tagged alike, but their functional forms make memory of their own.
         if same and any(returned.alias_info is not None for returned in view._schema.returns):
             return view
@@ -130,7 +131,3 @@ def _called(
     with torch.no_grad(), mode:
         val = target(*vals, **(kwargs or {}))
     return insert_call(graph, target, args, val, node, name, kwargs or {})
-
-
-def _arguments(op: OpOverload) -> list[tuple[str, str]]:
-    return [(argument.name, str(argument.type)) for argument in op._schema.arguments]

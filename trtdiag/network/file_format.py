@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -109,16 +110,9 @@ def from_json(text: str, weights: memoryview | bytes, at_hand: Mapping[str, torc
     Raises:
         ArtifactError: ``damaged-network``.
     """
-    try:
+    with _reading():
         document = json.loads(text)
-        contents = _weights_from(document["weights"], memoryview(weights), at_hand or {})
-        return _built(document, contents)
-    except ArtifactError:
-        raise
-    except InternalError as error:
-        raise _damaged(f"{error.message} ({error.because})") from error
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, ExpressionError) as error:
-        raise _damaged(f"{type(error).__name__}: {error}") from error
+        return _built(document, _weights_from(document["weights"], memoryview(weights), at_hand or {}))
 
 
 def with_weights(text: str, contents: Mapping[int, torch.Tensor]) -> Network:
@@ -127,7 +121,7 @@ def with_weights(text: str, contents: Mapping[int, torch.Tensor]) -> Network:
     Raises:
         ArtifactError: ``damaged-network``; a content is missing, or does not fit its layer.
     """
-    try:
+    with _reading():
         document = json.loads(text)
         weights: dict[str, torch.Tensor] = {}
         for place, entry in enumerate(document["layers"]):
@@ -135,6 +129,13 @@ def with_weights(text: str, contents: Mapping[int, torch.Tensor]) -> Network:
                 key = weight_key(contents[place])
                 weights[key], entry["attributes"]["weights"] = contents[place], key
         return _built(document, weights)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """What goes wrong in this block is the document's fault."""
+    try:
+        yield
     except ArtifactError:
         raise
     except InternalError as error:

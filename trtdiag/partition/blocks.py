@@ -17,8 +17,6 @@ from trtdiag.shapes.profile import DimProfile
 
 LEAST_WORK_OPS = 3
 """Own choice: less is a piece of what stands beside it, not a block."""
-MOST_BLOCKS = 256
-"""Own choice: of one segment."""
 Block = tuple[str, ...]
 """Op nodes that follow one another."""
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, Node
 
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.graph.operators import ATEN, OF_SIZES, operator_of, schema_name
+from trtdiag.graph.operators import ATEN, reads_sizes
 from trtdiag.graph.plain_tensors import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_inputs import check_engine_inputs
@@ -90,19 +90,14 @@ def _copy_of(call: Node, output: int, own: object) -> Node | None:
     given: Any = call.args[0]
     if len(parts) != 1 or not isinstance(own, Node) or given.count(own) != 1:
         return None
-    readers = [node for node in parts[0].users if not _reads_sizes(node)]
+    readers = [node for node in parts[0].users if not reads_sizes(node)]
     if len(readers) != 1:
         return None
     (copy,) = readers
     if copy.target is not ATEN.copy_.default or copy.args != (own, parts[0]) or copy.kwargs or copy.users:
         return None
     others = own.users.keys() - {call, copy}
-    return copy if all(map(_reads_sizes, others)) else None
-
-
-def _reads_sizes(node: Node) -> bool:
-    op = operator_of(node)
-    return op is not None and schema_name(op) in OF_SIZES
+    return copy if all(map(reads_sizes, others)) else None
 
 
 def may_be_written(written: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:

@@ -73,9 +73,12 @@ def _primes(number: int) -> tuple[int, ...]:
     return tuple(primefactors(number))
 
 
-def tail_period(spelled: Mask, most: int = 4096) -> int | None:
+_LONGEST_PERIOD = 4096
+
+
+def tail_period(spelled: Mask) -> int | None:
     """The smallest period that the end of ``spelled`` shows at least twice; ``None`` where there is none."""
-    tail = spelled[-2 * most :][::-1].tolist()
+    tail = spelled[-2 * _LONGEST_PERIOD :][::-1].tolist()
     # The failure function of Knuth, Morris and Pratt: where it is long, the text repeats itself.
     fail = [0] * len(tail)
     best: int | None = None

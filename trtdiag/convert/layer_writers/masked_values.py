@@ -20,9 +20,9 @@ def replaced(write: Writer, x: Value, mask: Value, value: Value) -> Value:
     return write.select(write.cast(mask, DType.BOOL), write.cast(value, x.dtype), x)
 
 
-def only_mask(call: Call, name: str = "indices") -> tuple[int, Value] | None:
+def only_mask(call: Call) -> tuple[int, Value] | None:
     """The mask, and the first dim that it covers, where it is the only index; ``None`` where no index is a mask."""
-    given = [(axis, index) for axis, index in enumerate(call.tensors_or_none(name)) if index is not None]
+    given = [(axis, index) for axis, index in enumerate(call.tensors_or_none("indices")) if index is not None]
     if not any(index.dtype is DType.BOOL for _, index in given):
         return None
     if len(given) > 1:

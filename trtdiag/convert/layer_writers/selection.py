@@ -76,17 +76,16 @@ class Selection:
         return write.permute(values, inverse(self.result_order))
 
 
-def selection(call: Call, x: Value, name: str = "indices", result: Shape | None = None) -> Selection:
+def selection(call: Call, x: Value, result: Shape | None = None) -> Selection:
     """The selection that a list of indices makes.
 
     Args:
         call: The op.
         x: What is indexed.
-        name: The argument with the indices.
         result: The shape of ``x[...]``, which says how many elements a mask chooses; without it a mask is refused.
     """
     write = call.write
-    listed = _by_axis(call, name)
+    listed = _by_axis(call)
     if not listed:
         raise refuse("argument-kind", "it has no index")
     axes = tuple(axis for first, index, _ in listed for axis in range(first, first + _covered(index)))
@@ -117,13 +116,13 @@ def selection(call: Call, x: Value, name: str = "indices", result: Shape | None 
     return Selection(axes, indices, shape, x.rank, alone if alone is None else write.permute(alone, [1, 0]))
 
 
-def _by_axis(call: Call, name: str) -> list[tuple[int, Value, torch.Tensor | None]]:
+def _by_axis(call: Call) -> list[tuple[int, Value, torch.Tensor | None]]:
     """Each index with the first dim that it stands for, and its content where the program brings it."""
     found: list[tuple[int, Value, torch.Tensor | None]] = []
     axis = 0
-    for place, index in enumerate(call.tensors_or_none(name)):
+    for place, index in enumerate(call.tensors_or_none("indices")):
         if index is not None:
-            found.append((axis, index, call.held.get(f"{name}[{place}]")))
+            found.append((axis, index, call.held.get(f"indices[{place}]")))
         axis += 1 if index is None else _covered(index)
     return found
 

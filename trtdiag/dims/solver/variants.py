@@ -95,13 +95,11 @@ def _divisors(node: Expr | Condition) -> set[int]:
     return found
 
 
-def on_lines(
-    layout: Layout, names: tuple[str, str], because: Origins, directions: tuple[tuple[int, int], ...] = DIRECTIONS
-) -> Iterator[Layout | None]:
+def on_lines(layout: Layout, names: tuple[str, str], because: Origins) -> Iterator[Layout | None]:
     """Two parameters that go up together from the point, by a step each; nothing where no point is known."""
     if any(name not in layout.point for name in names):
         return
-    for steps in directions:
+    for steps in DIRECTIONS:
         root = fresh_name(layout)
         back = min(layout.point[name] // step for name, step in zip(names, steps, strict=True))
         starts = [layout.point[name] - back * step for name, step in zip(names, steps, strict=True)]

@@ -10,15 +10,15 @@ from trtdiag.dtypes.interval_ops.registry import always, rule
 from trtdiag.dtypes.value_span import Real, Span
 
 
-def _rising(function: Callable[[float], float], least: float, at_least: float) -> Rule:
-    """Return the rule of a rising function that is defined from ``least`` on, where it is ``at_least``."""
+def _rising(function: Callable[[float], float], at_zero: float) -> Rule:
+    """Return the rule of a rising function that is defined from 0 on, where it is ``at_zero``."""
 
     def rising(call: Call) -> Result:
         span = call.span("self")
-        if span.low < least:
-            # Not a number below there, and at ``least`` itself it may be infinite.
+        if span.low < 0:
+            # Not a number below there, and at 0 itself it may be infinite.
             return Span(-math.inf, math.inf, span.why, root=span.root)
-        low = at_least if span.low == least else function(span.low)
+        low = at_zero if span.low == 0 else function(span.low)
         return Span(low, _at(function, span.high), f"{call.op} of {span}", root=span.root)
 
     return rising
@@ -42,7 +42,7 @@ rule("sigmoid", "softmax", "_softmax", "hardsigmoid")(always(0, 1, "{op} is with
 rule("tanh", "sin", "cos", "erf", "sgn")(always(-1, 1, "{op} is within -1..1"))
 rule("atan")(always(-2, 2, "{op} is within -2..2"))
 rule("atan2")(always(-4, 4, "{op} is within -4..4"))
-rule("sqrt")(_rising(math.sqrt, 0.0, 0.0))
-rule("log")(_rising(math.log, 0.0, -math.inf))
-rule("log2")(_rising(math.log2, 0.0, -math.inf))
-rule("log10")(_rising(math.log10, 0.0, -math.inf))
+rule("sqrt")(_rising(math.sqrt, 0.0))
+rule("log")(_rising(math.log, -math.inf))
+rule("log2")(_rising(math.log2, -math.inf))
+rule("log10")(_rising(math.log10, -math.inf))

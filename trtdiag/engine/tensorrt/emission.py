@@ -236,9 +236,9 @@ class Step:
         """Dtype and shape of an input."""
         return self.emission.network.tensors[self.placed.inputs[index]]
 
-    def made_type(self, index: int = 0) -> Tensor:
-        """Dtype and shape of an output."""
-        return self.emission.network.tensors[self.placed.outputs[index]]
+    def made_type(self) -> Tensor:
+        """Dtype and shape of the first output."""
+        return self.emission.network.tensors[self.placed.outputs[0]]
 
     def weight(self, index: int) -> torch.Tensor | None:
         """The elements of an input that is a constant."""

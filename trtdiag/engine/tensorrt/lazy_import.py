@@ -129,12 +129,12 @@ def require_gpu() -> None:
         ) from error
 
 
-def compute_capability(device: int | None = None) -> str:
-    """The compute capability of a GPU (``9.0``); ``None``: of the current one."""
-    major, minor = torch.cuda.get_device_capability(device)
+def compute_capability() -> str:
+    """The compute capability of the current GPU (``9.0``)."""
+    major, minor = torch.cuda.get_device_capability()
     return f"{major}.{minor}"
 
 
-def gpu_name(device: int | None = None) -> str:
-    """The name of a GPU; ``None``: the current one."""
-    return str(torch.cuda.get_device_name(device))
+def gpu_name() -> str:
+    """The name of the current GPU."""
+    return str(torch.cuda.get_device_name())

@@ -23,6 +23,8 @@ _LEVELS = {
     "INFO": logging.DEBUG,
 }
 _WARNING = "[WARNING]"
+_MOST_SAID = 5
+"""Own choice: errors or lines of one text."""
 _MOST_WARNINGS = 2
 """Own choice: why a kernel was left out is said as a warning, right before the error."""
 _NUMBER = re.compile(r"^\d+: ")
@@ -76,14 +78,14 @@ def warnings_of(lines: Lines) -> list[str]:
     return [_words(line) for line in _each_once([line for line in lines if line.startswith(_WARNING)])]
 
 
-def last_lines(lines: Lines, most: int = 5) -> str:
+def last_lines(lines: Lines) -> str:
     """The last errors, with the warnings that came last, else the last lines, as one text.
 
     What is said twice stands once: TensorRT says an error alone, and again with the place in its code.
     """
-    errors = _each_once(errors_of(lines))[-most:]
+    errors = _each_once(errors_of(lines))[-_MOST_SAID:]
     warnings = _each_once([line for line in lines if line.startswith(_WARNING)])[-_MOST_WARNINGS:]
-    said = [*errors, *warnings] if errors else _each_once(lines)[-most:]
+    said = [*errors, *warnings] if errors else _each_once(lines)[-_MOST_SAID:]
     return "; ".join(said) or "TensorRT said nothing"
 
 

@@ -19,6 +19,9 @@ from trtdiag.frontend.failed_export import export_failure
 __all__ = ["DataChecks", "NeededCheck", "assumed_checks", "example_values", "needed_checks"]
 
 
+MOST_CHECKS = 50
+
+
 @dataclass(frozen=True)
 class DataChecks:
     """The checks that a model needs, and whether the export passes with them.
@@ -45,7 +48,7 @@ def needed_checks(
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
     *,
-    limit: int = 50,
+    limit: int = MOST_CHECKS,
 ) -> DataChecks:
     """Find every condition that torch cannot decide because a size comes from data, as true for the example inputs.
 
@@ -90,13 +93,12 @@ def needed_checks(
 
 
 @contextmanager
-def assumed_checks(values: DataValues, limit: int = 50) -> Iterator[CheckRecorder]:
+def assumed_checks(values: DataValues) -> Iterator[CheckRecorder]:
     """Let exports inside this context go on as with the checks written into the model; the recorder has the checks.
 
     Args:
         values: The example's sizes, from ``example_values``.
-        limit: How many checks to assume; at the next condition torch raises.
     """
-    recorder = CheckRecorder(values, limit)
+    recorder = CheckRecorder(values, MOST_CHECKS)
     with assuming(recorder.decide, recorder.settled):
         yield recorder

@@ -17,6 +17,7 @@ _CHAR = 6.65  # of the texts
 _GAP = 10.0  # between bars and texts
 _THIN = 1.5  # a tooth is drawn as a line
 _BAR = 14.0
+_TOP = 4.0  # above the first row
 LABEL_CHARS = 32
 """Own choice: names are cut to these, so that the bars stand out."""
 _TEXT_DROP = 4.0  # from the middle of a row to the base line of its text
@@ -133,13 +134,13 @@ def chart(
     }
 
 
-def bar_marks(rows: Sequence[BarRow], top: float = 4.0) -> Drawn:
+def bar_marks(rows: Sequence[BarRow]) -> Drawn:
     """A row below the other, as wide as names and numbers ask for."""
     marks: list[Part] = []
     left = _GAP + _CHAR * max((len(_short(row.name)) for row in rows), default=0)
     right = left + ROOM
     for at, row in enumerate(rows):
-        middle = top + ROW * (at + 0.5)
+        middle = _TOP + ROW * (at + 0.5)
         marks.append(text(left - _GAP, middle + _TEXT_DROP, _short(row.name), "end"))
         for bar in row.bars:
             begin, end = _ends(bar, left)
@@ -150,7 +151,7 @@ def bar_marks(rows: Sequence[BarRow], top: float = 4.0) -> Drawn:
             marks.append(path(f"M{told(left + ROOM * row.tick)} {told(middle - 10)}v20", "limit"))
         marks.append(text(right + _GAP, middle + _TEXT_DROP, row.number))
     numbers = max((len(one_line(row.number)) for row in rows), default=0)
-    return Drawn(marks, left, right, math.ceil(right + _GAP + _CHAR * numbers), top + ROW * len(rows) + 4)
+    return Drawn(marks, left, right, math.ceil(right + _GAP + _CHAR * numbers), _TOP + ROW * len(rows) + 4)
 
 
 def _ends(bar: Bar, left: float) -> tuple[float, float]:
