@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trtdiag.analysis.optimization import Optimization
+from trtdiag.analysis.backend_times import Optimization
 from trtdiag.calibration.facts import QuantizationFacts
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.manifest import Manifest

@@ -10,7 +10,6 @@ import os
 import torch
 
 from trtdiag.arguments import checked, flag, path
-from trtdiag.artifact.apart_weights import check_plan, not_refittable, read_plan, with_weights_back
 from trtdiag.artifact.description import (
     MEMBER,
     NETWORK_MEMBER,
@@ -21,6 +20,7 @@ from trtdiag.artifact.description import (
 )
 from trtdiag.artifact.model_weights import Weights
 from trtdiag.artifact.refit import new_weights, refit_with
+from trtdiag.artifact.weightless_engines import check_plan, not_refittable, read_plan, with_weights_back
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArtifactError, CaptureError, PlatformError, UserError
 from trtdiag.frontend.archive.read import read_archive

@@ -8,9 +8,9 @@ from itertools import zip_longest
 
 import torch
 
-from trtdiag.artifact.apart_weights import not_refittable, refitted
 from trtdiag.artifact.lora import Adapter, merged
 from trtdiag.artifact.model_weights import Given, Weights, model_weights
+from trtdiag.artifact.weightless_engines import not_refittable, refitted
 from trtdiag.engine.refit_plan import ParameterFacts, RefitPlan, content_key, dtype_name
 from trtdiag.errors import UserError
 from trtdiag.graph.program_lines import program_lines

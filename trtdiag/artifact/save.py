@@ -12,7 +12,6 @@ from torch.export import ExportedProgram
 
 from trtdiag import __version__
 from trtdiag.arguments import checked, instance, path
-from trtdiag.artifact.apart_weights import kept_tensors, stripped
 from trtdiag.artifact.atomic_file import atomic_file
 from trtdiag.artifact.description import (
     MEMBER,
@@ -22,6 +21,7 @@ from trtdiag.artifact.description import (
     description_to_text,
     plain_options,
 )
+from trtdiag.artifact.weightless_engines import kept_tensors, stripped
 from trtdiag.errors import ArtifactError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.archive.write import save_program

@@ -15,7 +15,7 @@ from functools import partial
 
 import torch
 
-from trtdiag.analysis.optimization import WholeTime
+from trtdiag.analysis.backend_times import WholeTime
 from trtdiag.benchmark.clock import take_turns
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.graph.limit import Limit

@@ -17,7 +17,7 @@ from itertools import groupby
 
 import torch
 
-from trtdiag.analysis.optimization import BlockTimes, Optimization, WholeTime
+from trtdiag.analysis.backend_times import BlockTimes, Optimization, WholeTime
 from trtdiag.benchmark.clock import take_turns
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.convert.segment import SegmentRefused, convert_segment

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from trtdiag.analysis.optimization import Optimization, StayTimes
+from trtdiag.analysis.backend_times import Optimization, StayTimes
 from trtdiag.wording import amount
 
 FEWEST_CHANGES = (1, 2, math.inf)

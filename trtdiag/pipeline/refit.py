@@ -13,12 +13,12 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.arguments import checked, flag, function, optional, path, path_or, wrong
-from trtdiag.artifact.apart_weights import not_refittable
 from trtdiag.artifact.load import load_anywhere
 from trtdiag.artifact.lora import Adapter
 from trtdiag.artifact.model_weights import Weights, model_weights
 from trtdiag.artifact.refit import NewWeights, new_weights, refit_with
 from trtdiag.artifact.save import save
+from trtdiag.artifact.weightless_engines import not_refittable
 from trtdiag.errors import UserError, VerificationError
 from trtdiag.files.same import Named, refuse_same
 from trtdiag.frontend.archive.read import read_archive

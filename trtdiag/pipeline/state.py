@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from trtdiag.analysis.optimization import Optimization
+from trtdiag.analysis.backend_times import Optimization
 from trtdiag.analysis.registry import rules
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.stage_timing import StageTiming

@@ -13,7 +13,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from trtdiag.analysis.optimization import StayTimes
+from trtdiag.analysis.backend_times import StayTimes
 from trtdiag.benchmark.clock import take_turns
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import EngineInput
