@@ -15,6 +15,7 @@ from tests.models import zoo
 from tests.models.library import needs_library
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.targets import get_rtx_target, installed_rtx_version
 from trtdiag.verification.limits import VerifyLimits
 from trtdiag.verification.lowered_run import values_of
 
@@ -72,3 +73,17 @@ def test_a_quantized_model_is_one_engine_and_agrees(name: str, target: str) -> N
     # Quantizers and what dequantizes are equal to the bit.
     assert [op for op in alone if op.unlike and "quantize" in op.op] == []
     assert [op for op in alone if op.off > ROUNDING * op.magnitude] == []
+
+
+@pytest.mark.skipif(installed_rtx_version() is None, reason="tensorrt-rtx is not installed")
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_real_builder_makes_one_engine_of_it(name: str) -> None:
+    from tests.harness.pt2e_quantizer import pt2e_quantized
+
+    with needs_library(name):
+        module, args, _, dims = zoo.build(name)
+    options = CompileOptions(get_rtx_target(None).version, "tensorrt-rtx", gpu=("sm86",), force=True, verify=False)
+    found = compile_in_stages(pt2e_quantized(module.eval(), args, dims), options)
+    facts = found.report.analysis.compilation
+    assert facts is not None
+    assert (len(facts.engines), facts.notes) == (1, ())
