@@ -17,6 +17,8 @@ from tests.runtime.compiling import compiled
 from tests.runtime.preparing import Preparing, Runners
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.graph.op_calls import never_traced
+from trtdiag.graph.plain_tensors import check_like
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE, PREPARED
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.prepared_engines import PreparedEngine, forget
@@ -160,6 +162,21 @@ def test_torch_compile_looks_into_nothing_of_a_call(preparing: Runners) -> None:
         torch.testing.assert_close(fast(x), call.model(x))
     assert graphs == []
     assert (preparing.one.whole, preparing.one.again) == (1, 5)
+
+
+def test_without_what_is_private_to_torch_the_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubled(x: Tensor) -> Tensor:
+        return x * 2
+
+    x = torch.randn(3, 5)
+    likes = [x.clone(), x.t().contiguous().t(), x[:2], x.double(), x.to_sparse(), None]
+    answers = [True, False, False, False, False, False]
+    assert [check_like([x])(one) for one in likes] == answers
+    monkeypatch.delattr(torch._C._dynamo.guards, "TensorGuards")
+    assert [check_like([x])(one) for one in likes] == answers
+    assert never_traced(doubled) is doubled
+    monkeypatch.delattr(torch._C._dynamo.eval_frame, "set_code_exec_strategy")
+    torch.testing.assert_close(never_traced(doubled)(x), x + x)
 
 
 def test_threads_prepare_their_own(preparing: Runners) -> None:

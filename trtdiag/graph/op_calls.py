@@ -29,10 +29,13 @@ def is_direct(keys: Any) -> bool:
 def never_traced(function: _Function) -> _Function:
     """Let torch.compile look neither into a function nor into what it calls.
 
-    ``torch.compiler.disable`` imports torch.compile, and is a function around this one at each call.
+    ``torch.compiler.disable`` imports torch.compile, and is a function around this one at each call: it is used where
+    torch no longer has the other way (2.11 to 2.13 have).
     """
-    here = torch._C._dynamo.eval_frame  # noqa: SLF001
-    skip = here._FrameAction.SKIP  # noqa: SLF001
-    strategy = here._FrameExecStrategy(skip, skip)  # noqa: SLF001
-    here.set_code_exec_strategy(function.__code__, strategy)
+    try:
+        here = torch._C._dynamo.eval_frame  # noqa: SLF001
+        skip = here._FrameAction.SKIP  # noqa: SLF001
+        here.set_code_exec_strategy(function.__code__, here._FrameExecStrategy(skip, skip))  # noqa: SLF001
+    except AttributeError:
+        return torch.compiler.disable(function)  # type: ignore[no-untyped-call,no-any-return]  # as torch is
     return function
