@@ -10,6 +10,7 @@ import torch
 from engines_to_run import GRAPHS, MOST_ROWS, compare, model, program, rows_of_input
 
 import trtdiag
+from trtdiag.runtime.custom_op import PREPARED
 from trtdiag.targets import installed_version
 
 pytestmark = [
@@ -73,3 +74,17 @@ def test_a_program_of_several_engines_is_one_graph(tmp_path: Path) -> None:
         made(x)
     launches = sum(event.count for event in profile.key_averages() if event.key == "cudaGraphLaunch")
     assert launches == 1, "one launch for all engines and what PyTorch runs between them"
+
+
+def test_a_saved_program_calls_its_engines_again(name: str, expected: Any, tmp_path: Path) -> None:
+    trtdiag.save(program(name, "tensorrt", "cuda", fixed=False), tmp_path / "program.pt2")
+    module = torch.export.load(tmp_path / "program.pt2").module()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # as torch is
+    with torch.no_grad():
+        kept = [(rows, seed, module(rows_of_input(rows, seed))) for seed in range(9) for rows in (1, 7, MOST_ROWS)]
+        assert all(id(engine) in PREPARED for engine in module.buffers() if engine.dtype is torch.uint8)
+        with torch.cuda.stream(side):  # another stream has contexts of its own
+            kept += [(7, seed, module(rows_of_input(7, seed))) for seed in range(9)]
+        side.synchronize()
+        for rows, seed, actual in kept:
+            compare(actual, expected(rows_of_input(rows, seed)))
