@@ -319,8 +319,18 @@ MAKERS: dict[str, Callable[[bool], Case]] = {
 }
 """By name: ResNet-50 8x3x224x224, ViT-B/16 8x3x224x224, BERT-base 8x128, U-Net 2x3x512x512, GPT of 12 layers 1x512;
 beside the five a detector like DETR 4x3x640x640."""
-OF_STAYS: dict[str, Callable[[bool], Case]] = {"detector": _detector, "rotary": _rotary}
-"""Of ``speed_stays``: 4x3x640x640, 4x512x768."""
+
+
+def _unet256(tiny: bool) -> Case:
+    """The U-Net with a level less and small images, whose search ends in minutes."""
+    module = UNet(4, 2) if tiny else UNet(32, 3)
+    x = torch.randn(*((2, 3, 16, 24) if tiny else (2, 3, 256, 256)))
+    sizes = {0: ("batch", 1, 4, 1), 2: ("high", 64, 512, 8), 3: ("wide", 64, 512, 8)} if not tiny else {}
+    return Case(module, (x,), ("x",), {"x": sizes})
+
+
+OF_STAYS: dict[str, Callable[[bool], Case]] = {"detector": _detector, "rotary": _rotary, "unet256": _unet256}
+"""For ``--variants auto``: those of ``speed_stays``, 4x3x640x640 and 4x512x768; a smaller U-Net, 2x3x256x256."""
 
 
 def case(name: str, tiny: bool = False) -> Case | ZooCase:

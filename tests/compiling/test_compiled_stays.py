@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,11 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
-from trtdiag.benchmark.clock import Timed
+from tests.compiling.staying_ops import ALL, FASTER, NONE, Picks, timed
 from trtdiag.engine.inductor import package
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
 from trtdiag.options import CompileOptions, PartitionOptions
-from trtdiag.pipeline import compile_stays, latency, stay_segments
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
@@ -29,21 +27,6 @@ from trtdiag.verification.facts import Verification
 OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
 COMPILE = package._compile
 SIZES = (1, 7, 33)
-
-
-class Picks(nn.Module):
-    """An engine, then ops on rows that only data picks, and on float64: of equal rows all are picked, or none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Linear(6, 5)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        y = self.first(x).relu()
-        kept = (y[:, 4] > 0.1).nonzero()[:, 0]
-        rows = y[kept].double()
-        order = torch.argsort(rows[:, 0], stable=True)
-        return rows[order].cumsum(0) / 3, order, rows > 1
 
 
 def _picks() -> tuple[nn.Module, tuple[Tensor, ...], dict[str, Any], Any]:
@@ -57,23 +40,6 @@ def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package, "_compile", lambda _segment, code: code.write_bytes(b"no code"))
     monkeypatch.setattr(package.Place, "differences", lambda *_: ("the machine is another",))
     warnings.filterwarnings("ignore", "a segment that AOTInductor compiled runs op by op")
-
-
-def _timed(monkeypatch: pytest.MonkeyPatch, stay: Mapping[str, float], wholes: Mapping[str, float]) -> None:
-    """Give these times in the place of measured ones: of segments that stay, and of whole programs by their name."""
-
-    def told(calls: Mapping[str, Any], *_: object) -> dict[str, Timed]:
-        for call in calls.values():
-            call()  # each way runs
-        known = {**{name: 1.0 if name == "reference" else 5.0 for name in calls}, **stay, **wholes}
-        return {name: Timed([known[name]], [known[name]]) for name in calls}
-
-    for module in (latency, stay_segments, compile_stays):
-        monkeypatch.setattr(module, "take_turns", told)
-
-
-ALL, NONE = "the same, what stays compiled", "inductor, with what has no converter"
-FASTER = {"eager": 2.0, "compiled": 1.0}
 
 
 def _agrees(program: Any) -> None:
@@ -92,7 +58,7 @@ def _stays(state: State) -> list[Manifest]:
 @pytest.mark.usefixtures("op_by_op")
 class TestChoosing:
     def test_faster_code_is_called_and_saved(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        _timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0})
+        timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0})
         state = compile_in_stages(_picks(), OPTIONS)
         assert state.verified.passed
         assert [each.backend for each in state.compiled.manifests].count("reference") == len(state.converted)
@@ -116,7 +82,7 @@ class TestChoosing:
         _agrees(torch.export.load(path).module())
 
     def test_what_is_not_faster_stays_eager_with_the_reason(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _timed(monkeypatch, {"eager": 1.0, "compiled": 1.5}, {"": 10.0, ALL: 1.0, NONE: 9.9})
+        timed(monkeypatch, {"eager": 1.0, "compiled": 1.5}, {"": 10.0, ALL: 1.0, NONE: 9.9})
         state = compile_in_stages(_picks(), replace(OPTIONS, verify=False))
         assert state.optimization is not None
         assert [(row.compiled, row.why) for row in state.optimization.stays] == [(False, "it is not faster")] * 2
@@ -125,14 +91,14 @@ class TestChoosing:
         assert state.optimization.wholes[-1].why_not == "9.9 ms instead of 10, less than 2% faster"
 
     def test_the_whole_program_by_inductor_has_no_engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 3.0})
+        timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 3.0})
         state = compile_in_stages(_picks(), OPTIONS)
         assert [each.backend for each in state.compiled.manifests] == ["inductor"]
         assert not state.converted
         _agrees(state.compiled)
 
     def test_what_does_not_agree_stays_eager(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 11.0})
+        timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 11.0})
 
         def unlike(state: State, *rest: Any, **more: Any) -> Verification:
             found = compared(state, *rest, **more)
@@ -158,7 +124,7 @@ class TestChoosing:
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor needs a C++ compiler")
 def test_compiled_code_agrees_with_sizes_that_data_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    _timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0})
+    timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0})
     state = compile_in_stages(_picks(), OPTIONS)
     assert state.verified.passed
     assert len(_stays(state)) == 2

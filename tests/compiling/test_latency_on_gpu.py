@@ -11,6 +11,7 @@ from torch import nn
 from torch.export import Dim
 
 import trtdiag
+from tests.compiling.staying_ops import ALL, FASTER, NONE, Picks, timed
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import installed_version
@@ -54,3 +55,27 @@ def test_both_ways_of_each_block_run_and_the_program_agrees(device: str, tmp_pat
         expected = module(given.to(device)).cuda()
         # float32, sums of at most 72 terms in another order
         torch.testing.assert_close(loaded(given.cuda()), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_stays_with_pytorch_is_compiled_and_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(11)
+    module, x = Picks().eval().cuda(), torch.randn(9, 6, device="cuda")
+    # Which is faster depends on the machine: here what was compiled is taken, where it runs.
+    timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0})
+    options = CompileOptions(
+        None, "tensorrt", optimization_level=1, partition=PartitionOptions(min_segment_ops=0), optimize="latency"
+    )
+    state = compile_in_stages((module, (x,), {}, ({0: Dim("rows", min=1, max=33)},)), options)
+    assert state.verified.passed
+    assert state.optimization is not None
+    assert state.optimization.stays
+    for row in state.optimization.stays:
+        assert row.compiled, row
+    trtdiag.save(state.compiled, tmp_path / "stays.pt2")
+    loaded = trtdiag.load(tmp_path / "stays.pt2")
+    for rows in (1, 7, 33):
+        # Of equal rows none or all are picked, by their sign.
+        for given in (torch.randn(rows, 6), torch.full((rows, 6), 100.0), torch.full((rows, 6), -100.0)):
+            for own, expected in zip(loaded(given.cuda()), module(given.cuda()), strict=True):
+                # float32 of 6 terms in another order, which TF32 must not round: cumulated over 33 rows
+                torch.testing.assert_close(own, expected, rtol=1e-3, atol=1e-3)
