@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import warnings
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -22,6 +24,7 @@ from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
+from trtdiag.report.compile_text import ending_text
 from trtdiag.verification.facts import Verification
 
 OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
@@ -130,3 +133,11 @@ def test_compiled_code_agrees_with_sizes_that_data_decides(monkeypatch: pytest.M
     assert len(_stays(state)) == 2
     trtdiag.save(state.compiled, tmp_path / "stays.pt2")
     _agrees(trtdiag.load(tmp_path / "stays.pt2"))
+
+
+def test_the_last_line_counts_compiled_segments() -> None:
+    console = Console(file=StringIO(), width=200)
+    console.print(ending_text((), 0, "model_trt.pt2", 1))
+    assert isinstance(console.file, StringIO)
+    told = "compiled: model_trt.pt2, 1 segment of PyTorch compiled by AOTInductor, no engine\n"
+    assert console.file.getvalue() == told

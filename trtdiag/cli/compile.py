@@ -240,8 +240,8 @@ def compile_command(
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
         if agreed or options.force:
-            kept = every_engine - len(found.engines)
-            console.print(ending_text(found.engines, kept, file_and_size(destination)), crop=False)
+            kept, stays = every_engine - len(found.engines) - len(found.stays), len(found.stays)
+            console.print(ending_text(found.engines, kept, file_and_size(destination), stays), crop=False)
         for place in written:
             console.print(f"report: {place}", highlight=False, markup=False, soft_wrap=True)
     if not agreed and not options.force:
