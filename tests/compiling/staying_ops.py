@@ -13,6 +13,7 @@ from trtdiag.benchmark.clock import Timed
 from trtdiag.pipeline import compile_stays, latency, stay_segments
 
 ALL, NONE = "the same, what stays compiled", "inductor, with what has no converter"
+MIXED = "1 engine, all else compiled"
 """Programs that are timed whole, by name; that of before has none."""
 FASTER = {"eager": 2.0, "compiled": 1.0}
 
@@ -41,7 +42,12 @@ def timed(monkeypatch: pytest.MonkeyPatch, stay: Mapping[str, float], wholes: Ma
     def told(calls: Mapping[str, Any], *_: object) -> dict[str, Timed]:
         for call in calls.values():
             call()  # each way runs
-        known = {**{name: 1.0 if name in ("reference", "tensorrt", "0") else 5.0 for name in calls}, **stay, **wholes}
+        known = {
+            **{name: 1.0 if name in ("reference", "tensorrt", "0") else 5.0 for name in calls},
+            MIXED: 20.0,
+            **stay,
+            **wholes,
+        }
         return {name: Timed([known[name]], [known[name]]) for name in calls}
 
     for module in (latency, stay_segments, compile_stays):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
-from tests.compiling.staying_ops import ALL, FASTER, NONE, Picks, timed
+from tests.compiling.staying_ops import ALL, FASTER, MIXED, NONE, Picks, timed
 from trtdiag.engine.inductor import package
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
@@ -91,13 +91,20 @@ class TestChoosing:
         assert [(row.compiled, row.why) for row in state.optimization.stays] == [(False, "it is not faster")] * 2
         assert not state.stays
         assert {each.backend for each in state.compiled.manifests} == {"reference"}
-        assert state.optimization.wholes[-1].why_not == "9.9 ms instead of 10, less than 2% faster"
+        assert {each.name: each.why_not for each in state.optimization.wholes}[
+            NONE
+        ] == "9.9 ms instead of 10, less than 2% faster"
 
-    def test_the_whole_program_by_inductor_has_no_engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 3.0})
+    @pytest.mark.parametrize(("name", "kinds"), [(NONE, ["inductor"]), (MIXED, ["reference", "inductor"])])
+    def test_other_engines_may_become_one_segment_with_what_stays(
+        self, name: str, kinds: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0, name: 3.0})
         state = compile_in_stages(_picks(), OPTIONS)
-        assert [each.backend for each in state.compiled.manifests] == ["inductor"]
-        assert not state.converted
+        assert [each.backend for each in state.compiled.manifests] == kinds
+        assert len(state.converted) == kinds.count("reference")
+        assert state.optimization is not None
+        assert [whole.name for whole in state.optimization.wholes if not whole.why_not] == [name]
         _agrees(state.compiled)
 
     def test_what_does_not_agree_stays_eager(self, monkeypatch: pytest.MonkeyPatch) -> None:

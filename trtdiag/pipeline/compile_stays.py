@@ -19,6 +19,7 @@ from trtdiag.analysis.backend_times import WholeTime
 from trtdiag.benchmark.clock import take_turns
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.graph.limit import Limit
+from trtdiag.network.facts import free_symbols_of
 from trtdiag.partition.facts import Cause, Fallback
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.partition.pytorch_segments import only
@@ -26,6 +27,8 @@ from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
 from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, typical, usual_arguments
 from trtdiag.pipeline.state import State
 from trtdiag.pipeline.stay_segments import Stay, StaySegments
+from trtdiag.shapes.symbols import is_backed
+from trtdiag.symbolic import Sym, free_symbols
 from trtdiag.wording import amount
 
 _FASTER = Limit("compiled-code-faster", "AOTInductor's code of it was measured to be faster than an engine")
@@ -85,17 +88,27 @@ def _noted(state: State, *notes: str) -> State:
 
 
 def _bases(state: State, device: str, source: str | None) -> list[tuple[str, State]]:
-    """Programs with ever less engines: all, those that AOTInductor did not compile, and none."""
+    """Programs with ever less engines: all, those of the backend, of these the ones of no size from data, and none."""
     bases = [("the same, what stays compiled", state)]
     every = range(len(state.converted))
     own = [index for index in every if not state.kinds or state.kinds[index] != INDUCTOR]
-    ways = {tuple(own): f"{amount(len(own), 'engine')}, all else compiled"}
+    # A block with such sizes is no segment of AOTInductor by itself, and what makes them stands beside it.
+    fixed = [index for index in own if not _of_data(state.converted[index])]
+    ways = {tuple(kept): f"{amount(len(kept), 'engine')}, all else compiled" for kept in (own, fixed)}
     ways[()] = "inductor, with what has no converter"
     for kept, name in ways.items():
         found = None if len(kept) == len(every) else _without_engines(state, kept, device, source)
         if found is not None:
             bases.append((name, found))
     return bases
+
+
+def _of_data(one: ConvertedSegment) -> bool:
+    """Whether an engine takes or makes tensors of sizes that the data decides."""
+    sizes = [size for tensor in one.network.input_types for size in tensor.shape]
+    names = {*free_symbols_of(sizes), *one.network.counts}
+    given = {name for each in names for name in free_symbols(one.network.definitions.get(each, Sym(each)))}
+    return bool(one.network.counts) or not all(map(is_backed, given))
 
 
 def _without_engines(state: State, kept: Sequence[int], device: str, source: str | None) -> State | None:
