@@ -354,7 +354,7 @@ def test_the_equation_that_pins_a_dim_is_not_a_second_finding() -> None:
 
 
 def test_a_derived_dim_is_shown_as_the_size_that_the_user_passes() -> None:
-    size = InputDim("x", 3, mul(4, Sym("s1")))
+    size = InputDim("x", 3, mul(4, Sym("s1")), declared_root="_w")
     program = facts.program(
         names={"s1": "_w"}, ranges={"s1": Range(8, 64)}, inputs=(InputTensor("x", "x", torch.float32, (size,)),)
     )

@@ -15,7 +15,7 @@ from rich.console import Console
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from tests.harness.rows import thinned
+from tests.harness.rows import each, thinned
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.analyze import analyze
@@ -23,6 +23,9 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.compile_text import engines_text, verification_text
 from trtdiag.report.fix_notebook import fix_snippet
 from trtdiag.report.fix_text import fix_text
+from trtdiag.report.github import annotation_lines
+from trtdiag.report.report import Report
+from trtdiag.report.terminal import print_summary
 from trtdiag.symbolic.text import in_words
 
 A = Dim.AUTO
@@ -139,6 +142,59 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "joined": lambda: _joined({2: Dim("h1"), 3: Dim("w1")}, {2: Dim("h2"), 3: Dim("w2")}),
     "stale": _stale,
 }  # fmt: skip
+
+
+class Trims(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        height = x.shape[1]
+        return x[:, 1:].reshape(x.shape[0], (height - 1) // 2, 2, 64).sum(2) * y[:1]
+
+
+INVENTED = re.compile(r"\b_[a-z]+_dim\d")
+
+
+@pytest.fixture(scope="module")
+def trims() -> Report:
+    """A program that has lost its Dims: of the first 2*_h + 1, up to more than an engine takes; of the other 3*_n."""
+    dims = {"x": {0: Dim("b", max=4096), 1: 2 * Dim("_h", min=4, max=40_000) + 1}, "y": {0: 3 * Dim("_n", min=2)}}
+    return analyze(export(Trims(), (_r(2, 17, 64), _r(6, 64)), dynamic_shapes=dims))
+
+
+def _terminal(report: Report) -> str:
+    console = Console(width=80, record=True, file=StringIO())
+    print_summary(report.analysis, console, source=["trims.pt2"])
+    return console.export_text()
+
+
+SURFACES: dict[str, Callable[[Report], str]] = {
+    "terminal": _terminal,
+    "notebook": Report._repr_html_,
+    "text": repr,
+    "Markdown": Report.to_markdown,
+    "SARIF": lambda report: "\n".join(_sarif(report.to_sarif())),
+    "page": lambda report: NO_WORDS.sub("", report.to_html()),
+    "annotations": lambda report: "\n".join(annotation_lines(report.analysis)),
+}
+
+
+@each("surface", SURFACES)
+def test_a_name_that_is_only_in_code_is_told_nowhere(trims: Report, surface: str) -> None:
+    told = SURFACES[surface](trims).replace("\\", "")
+    assert INVENTED.findall(told) == []
+    assert "x.shape[1]" in told
+
+
+def test_a_dim_stands_for_the_symbol_that_makes_it(trims: Report) -> None:
+    body = json.loads(trims.to_json())
+    assert [each["name"] for each in body["symbols"]] == ["x.shape[0]", "(x.shape[1] - 1) // 2", "y.shape[0] // 3"]
+    assert INVENTED.findall(json.dumps(body["symbols"]) + json.dumps(body["guards"])) == []
+    rows = {row["name"]: row for row in body["page"]["view"]["inputs"]["rows"]}
+    assert (rows["x.shape[1]"]["range"], rows["x.shape[1]"]["profile"]) == ("9..80001 in steps of 2", "9 / 17 / 80,001")
+    assert rows["y.shape[0]"]["range"] == "6..oo in steps of 3"
+    told = {finding["rule"]: json.dumps(finding) for finding in body["findings"]}
+    assert "x.shape[0] = 4096, x.shape[1] = 80001" in told["SYM205"]  # the maxima
+    assert "y.shape[0] has no upper bound (6..oo)" in told["SYM201"]
+    assert "y_shape_0 = 3 * _y_shape_0" in told["SYM201"]
 
 
 def _sarif(text: str) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 from torch.export import Dim
@@ -82,7 +84,7 @@ def test_an_unbacked_symbol_survives_saving(tmp_path):
 
 def test_a_symbol_without_an_entry_in_the_ranges_is_an_orphan():
     program, _ = _joined()
-    bare = type(program.program)(**{**vars(program.program), "ranges": {}})
+    bare = replace(program.program, ranges={})
     assert all(facts.range is None for facts in symbol_table(bare, program.checked).symbols)
 
 

@@ -61,4 +61,5 @@ def derived_dims(program: Program, symbols: Iterable[str]) -> tuple[str, ...]:
     """``x.shape[3] = 4*_w`` for each dim that is derived from one of these symbols."""
     sites = Sites(program)
     dims = dict.fromkeys(dim for symbol in symbols for dim in sites.sized_by(symbol) if not isinstance(dim.expr, Sym))
-    return tuple(f"{dim.site} = {to_text(dim.expr, sites.names)}" for dim in dims)
+    made = [(dim.site, to_text(dim.expr, sites.names)) for dim in dims]
+    return tuple(f"{site} = {text}" for site, text in made if text != site)

@@ -13,6 +13,7 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.user_entries import Entries, beginnings
 from trtdiag.lower.facts import Checked
 from trtdiag.option_warnings import OptionWarning
+from trtdiag.symbolic.size_names import said_by
 from trtdiag.wording import near
 
 _MOST_NAMED = 3
@@ -21,11 +22,11 @@ _ALIKE = 0.8  # own choice: all ops agree in ``aten.``, which says nothing
 
 def entry_warnings(analysis: Analysis) -> tuple[OptionWarning, ...]:
     """A warning for each entry of the options that names no op and no module, or says of a size what is known of it."""
-    known = [
-        OptionWarning("assume" if bound.assumed else "max_sizes", bound.name, f"it is {bound.range} without it")
-        for bound in analysis.program.bounds
-        if bound.unneeded
-    ]
+    known = []
+    for bound in analysis.program.bounds:
+        if bound.unneeded:
+            name, range_ = said_by(bound.symbol, bound.range, analysis.program.words)
+            known.append(OptionWarning("assume" if bound.assumed else "max_sizes", name, f"it is {range_} without it"))
     partition = analysis.partition
     return (*known, *([] if partition is None else unused_entries(partition, analysis.checked)))
 

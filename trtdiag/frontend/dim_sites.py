@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from trtdiag.frontend.program import InputDim, InputTensor, Program
-from trtdiag.symbolic import free_symbols
+from trtdiag.symbolic import Range, free_symbols, to_text
 from trtdiag.symbolic.expr import Expr, Num, Sym
+from trtdiag.symbolic.size_names import said_by
 
 _SIZE = re.compile(r"(?P<tensor>.+?)(?:\.size\(\)|\.shape)\[(?P<dim>\d+)\]$|(?P<method>.+?)\.size\((?P<arg>\d+)\)$")
 _PART = re.compile(r"\['?([^\]']+)'?\]")
@@ -53,8 +54,7 @@ class Sites:
     """Finds the input dim behind a source, and names symbols and sizes for the user."""
 
     def __init__(self, program: Program) -> None:
-        self.names = dict(program.names)
-        self.nameless = frozenset(program.words.homes)
+        self.names = program.words
         self._by_source = InputsBySource(program.inputs)
         self.dims = [dim for tensor in program.inputs for dim in tensor.dims]
         self._symbols = {name for dim in self.dims for name in free_symbols(dim.expr)} | set(program.ranges)
@@ -78,8 +78,12 @@ class Sites:
         raise KeyError(source)
 
     def name_of(self, symbol: str) -> str:
-        """The user's name for a graph symbol."""
-        return self.names.get(symbol, symbol)
+        """The user's name for a graph symbol, ``x.shape[2] // 4`` for one that nobody named."""
+        return to_text(Sym(symbol), self.names)
+
+    def ranged(self, symbol: str, values: Range) -> tuple[str, Range]:
+        """A graph symbol's name and range, both those of a dim where nobody named the symbol."""
+        return said_by(symbol, values, self.names)
 
     def sized_by(self, symbol: str) -> list[InputDim]:
         """The input dims whose size depends on a symbol, those that are just the symbol first."""

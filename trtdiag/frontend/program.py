@@ -12,7 +12,8 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.graph.source import NO_STACK, Stack
-from trtdiag.symbolic.expr import Expr, Mul, Num, Sym
+from trtdiag.symbolic.build import affine
+from trtdiag.symbolic.expr import Expr, Sym
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.size_names import Home, SizeNames
 from trtdiag.symbolic.tree import free_symbols
@@ -243,13 +244,13 @@ class Program:
 
     @cached_property
     def words(self) -> SizeNames:
-        """``names`` for people: a symbol without a name, a multiple of which sizes a dim, goes by that dim."""
+        """``names`` for people: a symbol without a name, of which a dim is made (``2*s70 + 1``), goes by that dim."""
         dims = [dim for tensor in self.inputs for dim in tensor.dims]
         plain = {dim.expr.name for dim in dims if isinstance(dim.expr, Sym)}
         named = plain.union(*(free_symbols(dim.expr) for dim in dims if dim.declared_root is not None))
         homes: dict[str, Home] = {}
         for dim in dims:
-            match dim.expr:
-                case Mul((Num(int(scale)), Sym(symbol))) if scale > 1 and symbol not in named:
-                    homes.setdefault(symbol, Home(dim.site, scale))
+            made = affine(dim.expr)
+            if made is not None and made[0] not in named and made[1] > 0:
+                homes.setdefault(made[0], Home(dim.site, *made[1:]))
         return SizeNames(self.names, homes)

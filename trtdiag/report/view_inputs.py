@@ -13,10 +13,11 @@ from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.page import Part, folding_table
 from trtdiag.report.source_context import short_place
 from trtdiag.report.view_guards import guards_view
-from trtdiag.report.view_sizes import SHOWN_SITES, STATES, profile_text
+from trtdiag.report.view_sizes import SHOWN_SITES, STATES, Kept, kept_words, profile_text
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, evaluate, free_symbols
+from trtdiag.symbolic.size_names import Home, home_of
 from trtdiag.wording import amount, dtype_text, listed, one_line
 
 _SHOWN_GUARDS = 3
@@ -46,6 +47,7 @@ def inputs_view(analysis: Analysis) -> Part:
             guards.get(facts.symbol, ()),
             states.get(facts.symbol, ()),
             analysis.profiles.get(facts.symbol),
+            home_of(analysis.program.words, facts.symbol),
         )
         for facts in symbols
     ]
@@ -109,25 +111,42 @@ def _pinned(pin: Pinned) -> Part:
 
 
 def _symbol(
-    facts: SymbolFacts, guards: Sequence[Constraint], states: Collection[str], profile: DimProfile | None
+    facts: SymbolFacts,
+    guards: Sequence[Constraint],
+    states: Collection[str],
+    profile: DimProfile | None,
+    home: Home | None,
 ) -> Part:
+    """The row; a symbol that nobody named is shown as the dim that is made of it."""
     state = _state(facts, guards, states, profile)
     ordered = sorted(guards, key=lambda guard: _ORDER.index(guard.verdict))
     hidden = len(guards) - _SHOWN_GUARDS
-    born = facts.born_by or ""
+    born, name = facts.born_by or "", facts.name
+    if home is not None:
+        name = home.site
+        if profile is not None:
+            most = None if profile.max is None else home.size(profile.max)
+            profile = DimProfile(home.size(profile.min), home.size(profile.opt), most)
     return {
-        "name": one_line(facts.name),
+        "name": one_line(name),
         "origin": one_line(listed([site for site in facts.origins if site != born], SHOWN_SITES), 400),
         "born": one_line(born + (f" at {facts.born_at}" if facts.born_at and born else "")),
-        "range": "none" if facts.range is None else str(facts.range),
+        "range": "none" if facts.range is None else _range(facts.range, home),
         "profile": profile_text(profile),
-        "expressions": _derived(facts.expressions),
+        "expressions": _derived([text for text in facts.expressions if text != name]),
         "guards": [_guard(guard) for guard in ordered[:_SHOWN_GUARDS]],
         "more_guards": f"{amount(hidden, 'more guard')}, below" if hidden > 0 else "",
         "uses": f"{facts.uses:,}",
         "state": "unbounded" if state == "outside" else "breaks" if state == "undecided" else state,
         "verdict": _VERDICTS.get(state, state),
     }
+
+
+def _range(range_: Range, home: Home | None) -> str:
+    if home is None:
+        return str(range_)
+    ends = home.range(range_)
+    return kept_words(Kept(ends.min or 0, ends.max, home.scale))
 
 
 def _derived(expressions: Sequence[str]) -> str:

@@ -86,13 +86,13 @@ def _profile(
         if whole.intersect(span) != span:
             raise DimsError(
                 f"the profile {name!r} asks for {dim}={least}..{most}",
-                because=f"{sites.name_of(symbol)} is in {whole}",
+                because="{} is in {}".format(*sites.ranged(symbol, whole)),
                 fix="ask for sizes inside of that range, or export with a wider one",
                 reference="profile-outside-range",
             )
         narrowed[symbol] = narrowed[symbol].intersect(span)
         if narrowed[symbol].empty:
-            raise _no_sizes(asked, f"guards leave of {sites.name_of(symbol)} only {box[symbol]}")
+            raise _no_sizes(asked, "guards leave of {} only {}".format(*sites.ranged(symbol, box[symbol])))
         if usual is not None:
             own.append((dim, usual))
             tuned.add(symbol)
@@ -194,7 +194,4 @@ def _starts(name: str, whole: Range, profiles: Sequence[SizeProfile]) -> set[int
 def _told(part: Mapping[str, Range], box: Mapping[str, Range], sites: Sites) -> str:
     """``t = 2..16, b = 1``."""
     own = {name: each for name, each in part.items() if each != box[name]}
-    return ", ".join(
-        f"{sites.name_of(name)} = {each.min if each.min == each.max else f'{each.min}..{each.max}'}"
-        for name, each in sorted(own.items())
-    )
+    return ", ".join("{} = {}".format(*sites.ranged(name, each)) for name, each in sorted(own.items()))

@@ -93,7 +93,7 @@ def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> Symbo
     born_by = None if bearer is None else f"{bearer.name}: {target_name(bearer.node.target)}"
     return SymbolFacts(
         symbol=name,
-        name=program.names.get(name, name),
+        name=to_text(Sym(name), program.words),
         backed=backed,
         range=program.ranges.get(name),
         hint=program.hints.get(name),
@@ -101,7 +101,7 @@ def _facts(program: Program, name: str, found: _Seen, sites: list[str]) -> Symbo
         born_at=None if bearer is None else stack_of(program.origins, bearer.name).best,
         born_by=born_by,
         uses=found.uses,
-        expressions=tuple(to_text(expr, program.names) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
+        expressions=tuple(to_text(expr, program.words) for expr, _ in found.expressions.most_common(MOST_EXPRESSIONS)),
         assumed=any(b.assumed and not b.unneeded and b.symbol == name for b in program.bounds),
     )
 

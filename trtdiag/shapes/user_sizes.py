@@ -21,6 +21,7 @@ from trtdiag.symbolic import (
     evaluate,
     to_text,
 )
+from trtdiag.symbolic.size_names import said_by
 
 _MOST_NAMES = 12
 _MOST_LOOKED_AT = 4096
@@ -52,10 +53,11 @@ def dim_named(name: str, sites: Sites, symbols: Sequence[str]) -> Expr:
     dims: dict[str, Expr] = {dim.site: dim.expr for dim in sites.dims}
     dims.update((symbol, Sym(symbol)) for symbol in symbols)
     dims.update((dim.declared_name, dim.expr) for dim in sites.dims if dim.declared_name)
-    dims.update((sites.name_of(symbol), Sym(symbol)) for symbol in symbols)
+    dims.update((sites.names.get(symbol, symbol), Sym(symbol)) for symbol in symbols)
     if name not in dims:
         # Understood too, but torch's names of symbols and those of code alone tell nothing.
-        unsaid = {*symbols, *map(sites.name_of, sites.nameless)} - {dim.site for dim in sites.dims}
+        of_code = {sites.names.get(symbol, symbol) for symbol in sites.names.homes}
+        unsaid = {*symbols, *of_code} - {dim.site for dim in sites.dims}
         known = [known for known, expr in dims.items() if not isinstance(expr, Num) and known not in unsaid]
         told = ", ".join(known[:_MOST_NAMES]) + f" and {len(known) - _MOST_NAMES} more" * (len(known) > _MOST_NAMES)
         raise DimsError(
@@ -97,8 +99,8 @@ def refused(
         values: What they leave of the range.
         names: Of symbols.
     """
-    derived = "" if isinstance(ask.expr, Sym) else f"it is {to_text(ask.expr, names)}, and "
-    told = f"{derived}{names.get(symbol, symbol)} is in {range_}"
+    told, (name, whole) = to_text(ask.expr, names), said_by(symbol, range_, names)
+    told = f"{'' if told in (name, ask.name) else f'it is {told}, and '}{name} is in {whole}"
     if guards:
         told += f" with {to_text(all_of(guards), names)}"
     near = nearest_sizes(ask, symbol, values)

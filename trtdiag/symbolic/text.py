@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
-from trtdiag.symbolic.build import Number
+from trtdiag.symbolic.build import Number, add, linear_terms
 from trtdiag.symbolic.expr import (
     Add,
     And,
@@ -30,7 +30,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
-from trtdiag.symbolic.size_names import Home, home_of
+from trtdiag.symbolic.size_names import home_of
 
 # How tightly a text binds, as in Python; a child that binds less than its place asks gets parentheses.
 _CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(9)
@@ -45,7 +45,9 @@ def to_text(node: Expr | Condition, names: Names | None = None) -> str:
     return _text(node, names or {})[0]
 
 
-_SYMBOL = re.compile(r"(?:(?<![\w.*])(?P<factor>\d+)\*)?\b(?P<symbol>z?[su]f?\d+)\b(?!\()")  # zuf0: a float from data
+_SYMBOL = re.compile(  # zuf0: a float from data
+    r"(?:(?<![\w.*])(?P<factor>\d+)\*)?\b(?P<symbol>z?[su]f?\d+)\b(?!\()(?: \+ (?P<plus>\d+)\b(?!\*| [/%]))?"
+)
 
 
 def in_words(text: str, names: Names) -> str:
@@ -53,14 +55,18 @@ def in_words(text: str, names: Names) -> str:
     taken = set(names.values())
 
     def said(found: re.Match[str]) -> str:
-        symbol, factor = found["symbol"], found["factor"]
+        symbol, factor, plus = found["symbol"], found["factor"], found["plus"]
         home = home_of(names, symbol)
         if symbol in taken or (home is None and symbol not in names):
             return found[0]
+        more = f" + {plus}" if plus else ""
         if home is None or text[found.end() :].startswith("**"):
-            return f"{f'{factor}*' if factor else ''}{names.get(symbol, symbol)}"
-        plain, one = home.times(int(factor or 1))
-        return plain if one else f"({plain})"
+            return f"{f'{factor}*' if factor else ''}{names.get(symbol, symbol)}{more}"
+        multiple = home.times(int(factor or 1))
+        if plus and home.offset and text[: found.start()].rstrip()[-1:] not in {*"-*/%"}:
+            multiple, more = add(multiple, int(plus)), ""
+        plain, binds = _text(multiple, {})
+        return (plain if binds == _ATOM else f"({plain})") + more
 
     return _SYMBOL.sub(said, text)
 
@@ -76,15 +82,13 @@ def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
             return _number(value)
         case Sym(name):
             home = home_of(names, name)
-            return (names.get(name, name), _ATOM) if home is None else _by_home(home, 1)
+            return (names.get(name, name), _ATOM) if home is None else _text(home.times(1), {})
         case Add(args):
-            return _sum(args, names), _SUM
+            told = _by_dims(node, names)
+            return (_sum(told.args, names), _SUM) if isinstance(told, Add) else _text(told, names)
         case Mul(args):
-            if len(args) == 2 and isinstance(args[0], Num) and isinstance(args[1], Sym):
-                home, factor = home_of(names, args[1].name), args[0].value
-                if home is not None and isinstance(factor, int) and factor > 0:
-                    return _by_home(home, factor)
-            return _product(args, names)
+            told = _by_dim(node, names)
+            return _product(args, names) if told is node else _text(told, names)
         case FloorDiv(left, right) | Mod(left, right) | TrueDiv(left, right):
             return _quotient(left, _DIVIDED[type(node)], right, names)
         case Pow(base, exponent):
@@ -98,7 +102,13 @@ def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
             return "{} if {} else {}".format(*parts), _CHOICE
         case Truth(value):
             return str(value), _ATOM
+        case Compare(relation, Sym(name), Num(int(value))) if (home := home_of(names, name)) is not None:
+            return f"{home.site} {relation.value} {home.size(value)}", _COMPARE
         case Compare(relation, left, right):
+            sides = _by_dims(left, names), _by_dims(right, names)
+            if sides != (left, right):  # a number that both sides have now, the right one takes
+                number = linear_terms(sides[0])[1]
+                left, right = (add(side, -number) for side in sides)
             return f"{_at(left, names, _SUM)} {relation.value} {_at(right, names, _SUM)}", _COMPARE
         case And(args):
             parts_of = _chained(args, names)
@@ -107,9 +117,19 @@ def _text(node: Expr | Condition, names: Names) -> tuple[str, int]:
             return " or ".join(_at(arg, names, _AND) for arg in args), _OR
 
 
-def _by_home(home: Home, factor: int) -> tuple[str, int]:
-    text, one = home.times(factor)
-    return text, _ATOM if one else _PRODUCT
+def _by_dims(node: Expr, names: Names) -> Expr:
+    """A sum over the dims that stand for symbols: what a dim has beside its symbol meets the sum's own number."""
+    args = node.args if isinstance(node, Add) else (node,)
+    terms = [_by_dim(arg, names) for arg in args]
+    return node if terms == list(args) else add(*terms)
+
+
+def _by_dim(term: Expr, names: Names) -> Expr:
+    """A multiple of a symbol that nobody named by the dim that it sizes; any other term as it is."""
+    terms, _ = linear_terms(term)
+    factor, rest = terms[0] if terms else (0, term)
+    home = home_of(names, rest.name) if isinstance(rest, Sym) else None
+    return term if home is None or not isinstance(factor, int) else home.times(factor)
 
 
 def _number(value: Number) -> tuple[str, int]:

@@ -10,6 +10,7 @@ from trtdiag.analysis.guard_groups import GuardGroup, groups, guard_evidence
 from trtdiag.analysis.places import at_line
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import DimSystem, Verdict
+from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program
 from trtdiag.wording import shortened
 
@@ -45,7 +46,7 @@ def python_branch_on_size(program: Program, dims: DimSystem) -> Iterator[Hit]:
 def _hit(group: GuardGroup, program: Program, dims: DimSystem) -> Hit:
     lead = group.lead
     where = at_line(group.frame)
-    names = " and ".join(lead.counterexample) or " and ".join(program.names.get(s, s) for s in lead.symbols)
+    names = " and ".join(lead.counterexample) or " and ".join(map(Sites(program).name_of, lead.symbols))
     side = shortened(lead.text)
     message = f"the Python condition on {names}{where} was decided once: only the side of {side} is in the program"
     facts = list(guard_evidence(group, working_sizes(program, dims, lead)))

@@ -9,6 +9,7 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, S
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.program import Program
 from trtdiag.shapes.facts import SymbolTable
+from trtdiag.symbolic.size_names import Home, home_of
 from trtdiag.wording import identifier, listed
 
 
@@ -38,25 +39,40 @@ def unbounded_symbol(program: Program, symbols: SymbolTable) -> Iterator[Hit]:
     for symbol in symbols.symbols:
         if not symbol.backed or symbol.range is None or symbol.range.max is not None:
             continue
-        word = identifier(symbol.name)
-        home = program.words.homes.get(symbol.symbol)
-        asked = quote(f"{symbol.name if home is None else home.site}=LARGEST")
+        home = home_of(program.words, symbol.symbol)
+        name, range_ = (symbol.name, symbol.range) if home is None else (home.site, home.range(symbol.range))
         smallest = max(symbol.range.min or 0, 1)
-        facts = [Evidence(f"{symbol.name} is {symbol.range}", "range_constraints")]
-        places = [site for site in symbol.origins if site != symbol.name]
+        facts = [Evidence(f"{name} is {range_}", "range_constraints")]
+        places = [site for site in symbol.origins if site != name]
         facts += [Evidence(f"it is the size of {listed(places)}", "the program's inputs")] * bool(places)
-        facts += [Evidence(f"{symbol.name} = {symbol.hint}", "the example inputs")] * (symbol.hint is not None)
-        if symbol.expressions:
-            facts.append(Evidence(f"also without a bound: {listed(symbol.expressions, 4)}", "sizes derived from it"))
+        if symbol.hint is not None:
+            hint = symbol.hint if home is None else home.size(symbol.hint)
+            facts.append(Evidence(f"{name} = {hint}", "the example inputs"))
+        derived = [text for text in symbol.expressions if text != name]
+        facts += [Evidence(f"also without a bound: {listed(derived, 4)}", "sizes derived from it")] * bool(derived)
         yield Hit(
-            f"{symbol.name} has no upper bound ({symbol.range})",
+            f"{name} has no upper bound ({range_})",
             tuple(facts),
             Place(),
             Fix(
-                f"say the largest {symbol.name} that you will run: --max {asked}, or declare it",
+                f"say the largest {name} that you will run: --max {quote(f'{name}=LARGEST')}, or declare it",
                 Applicability.MANUAL,
-                f"LARGEST_{word.upper()} = ...  # the largest size that you will run\n"
-                f'{word} = Dim("{word}", min={smallest}, max=LARGEST_{word.upper()})',
+                _declared(name, smallest, home),
             ),
             cause=symbol.symbol,
         )
+
+
+def _declared(name: str, smallest: int, home: Home | None) -> str:
+    """The Dim to write, of at least ``smallest``; where only a multiple of it is a dim of an input, that one too."""
+    word = identifier(name)
+    largest, root = f"LARGEST_{word.upper()}", word if home is None else f"_{word}"
+    most, made = largest, ""
+    if home is not None:
+        offset = f" {'-' if home.offset < 0 else '+'} {abs(home.offset)}" if home.offset else ""
+        back = f"({largest} {'+' if home.offset < 0 else '-'} {abs(home.offset)})" if home.offset else largest
+        most, made = f"{back} // {home.scale}", f"\n{word} = {home.scale} * {root}{offset}"
+    return (
+        f"{largest} = ...  # the largest size that you will run\n"
+        f'{root} = Dim("{root}", min={smallest}, max={most}){made}'
+    )

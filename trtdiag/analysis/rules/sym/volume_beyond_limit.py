@@ -11,9 +11,10 @@ from trtdiag.frontend.program import Program
 from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, TensorSizes
+from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.symbolic.tree import free_symbols
 from trtdiag.targets.target import Target
-from trtdiag.wording import amount
+from trtdiag.wording import amount, values_text
 
 
 @rule("SYM205", "volume-beyond-limit", Severity.WARNING)
@@ -96,8 +97,8 @@ def _evidence(tensors: list[TensorSizes], program: Program, target: Target) -> t
             Evidence(f"{sizes.node} is {shape} = {sizes.volume.range.max:,} elements", f"maxima, {sizes.volume.method}")
         )
     symbols = free_symbols(largest.volume.expr)
-    named = [s for s in program.names if s in symbols]  # in the order of the inputs
-    maxima = [f"{program.names[s]} = {program.ranges[s].max}" for s in named if s in program.ranges]
-    facts += [Evidence(", ".join(maxima), "maxima of the declared ranges")] * bool(maxima)
+    maxima = {s: program.ranges[s].max for s in program.names if s in symbols and s in program.ranges}  # as the inputs
+    told = named_sizes({s: most for s, most in maxima.items() if most is not None}, program.words)
+    facts += [Evidence(values_text(told), "maxima of the declared ranges")] * bool(told)
     facts.append(Evidence(f"at most {target.max_volume:,} elements", stated_by(target, "max_volume")))
     return tuple(facts)
