@@ -7,6 +7,8 @@ before a test asks for it.
 from __future__ import annotations
 
 import json
+import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -36,13 +38,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def trtdiag_check(request: pytest.FixtureRequest) -> Check:
+def trtdiag_check(request: pytest.FixtureRequest) -> Iterator[Check]:
     """``trtdiag_check(source, name="", **options)``: analyze a program, and fail where it has gained findings.
 
     ``source`` and the options are those of ``trtdiag.analyze``; ``name`` tells the programs of one test apart.
     Gives the report.  The test is skipped without ``--trtdiag``.
     """
-    return checker(request)
+    # Of each export torch logs hundreds of lines for TORCH_TRACE; pytest may listen, too, and a failed test show them.
+    trace = logging.getLogger("torch.__trace")
+    if "TORCH_TRACE" not in os.environ:
+        trace.addFilter(_drop)
+    try:
+        yield checker(request)
+    finally:
+        trace.removeFilter(_drop)
+
+
+def _drop(_: logging.LogRecord) -> bool:
+    return False
 
 
 def checker(request: pytest.FixtureRequest) -> Check:
@@ -101,19 +114,19 @@ def _gained(report: Report, known: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _told(gained: list[Finding], place: Path) -> Iterator[str]:
-    from trtdiag.report.source_context import place as line_of
+    from trtdiag.report.source_context import place as line_of, short_paths
     from trtdiag.report.verdict import first_frame, severity_word
     from trtdiag.wording import amount, one_line
 
     yield f"{amount(len(gained), 'new finding')} since {place.parent.name}/{place.name}:"
     for finding in gained:
         yield ""
-        yield f"{severity_word(finding.severity)} {finding.rule}  {one_line(finding.message, 600)}"
+        yield f"{severity_word(finding.severity)} {finding.rule}  {one_line(short_paths(finding.message), 600)}"
         frame = first_frame(finding)
         if frame is not None:
             yield f"  {line_of(frame)}  {one_line(frame.code.strip())}"
         if finding.fix is not None:
-            yield f"  fix: {one_line(finding.fix.title, 600)}"
+            yield f"  fix: {one_line(short_paths(finding.fix.title), 600)}"
     yield ""
     yield "mend the model, or accept them with pytest --trtdiag-update"
 

@@ -177,6 +177,20 @@ def test_wrong_sources_are_named(source: Any, reference: str) -> None:
     assert raised.value.fix
 
 
+def test_what_a_library_hides_behind_its_own_error_is_told() -> None:
+    def build() -> Any:
+        raise ModuleNotFoundError("Could not import module 'Llama'") from RuntimeError(
+            "torchvision::nms does not exist"
+        )
+
+    with pytest.raises(CaptureError) as raised:
+        capture(build)
+    assert raised.value.because.startswith(
+        "ModuleNotFoundError: Could not import module 'Llama' (test_capture_program.py"
+    )
+    assert raised.value.because.endswith("), raised from RuntimeError: torchvision::nms does not exist")
+
+
 def test_a_windows_path_and_an_existing_file_are_no_factories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert names_factory("pkg.mod:build")
     assert not names_factory("C:\\models\\a.pt2")

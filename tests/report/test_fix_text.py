@@ -165,6 +165,17 @@ def test_where_only_a_largest_size_is_missing_there_is_nothing_to_paste() -> Non
     made = fix(changes=(bound,), asked_code=fix().code)
     assert fix_text(made).startswith("h has no largest size: ")
     assert "Declare this" not in fix_text(made)
+    other = replace(bound, name="w", sites=("x.shape[3]",))
+    assert fix_text(replace(made, changes=(bound, other))).startswith("h and w have no largest size: ")
+
+
+def test_of_many_sizes_the_first_are_told_whole() -> None:
+    sizes = ", ".join(f"mask_of_layer_{at}.shape[0] = {at}" for at in range(40))
+    ran = replace(fix().confirmation, ran=(sizes,) * 5, ran_on_data=())
+    words = " ".join(fix_text(fix(confirmation=ran)).split())
+    assert "mask_of_layer_5.shape[0] = 5 and 34 more; mask_of_layer_0.shape[0] = 0, " in words
+    assert "and 34 more; and at 3 more sets of sizes" in words
+    assert "…" not in words
 
 
 def test_what_was_not_checked_is_said() -> None:

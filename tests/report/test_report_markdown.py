@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis, finding, program
@@ -62,6 +63,15 @@ def test_hundreds_of_findings_fit_into_a_comment() -> None:
     alike = tuple(finding(at, "A", Severity.ERROR, f"message {at} " * 40) for at in range(1, 501))
     assert "**A-1** x500 |" in Report(analysis(findings=alike)).to_markdown().replace("\\", "")
     assert len(text) < 65_536  # the most that a comment on GitHub holds
+
+
+def test_lines_are_those_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = Place("n", "n", Frame(f"{tmp_path}/pack/net.py", 7), None)
+    made = finding(1, "A", Severity.ERROR, f"made at {tmp_path}/pack/net.py:7", places=(place,))
+    text = Report(analysis(findings=(made,))).to_markdown()
+    assert str(tmp_path) not in text.replace("\\", "")
+    assert "`pack/net.py:7`" in text
 
 
 @pytest.mark.parametrize(

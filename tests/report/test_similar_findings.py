@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from html import escape
+from pathlib import Path
 
 import pytest
 import torch
@@ -99,8 +100,8 @@ def test_the_summary_of_a_program_at_80_columns() -> None:
     (head,) = [line for line in lines if line.startswith("error SYM201")]
     assert head.startswith("error SYM201 x2  first_picture.shape[0] has no upper bound")
     assert "  also: first_picture.shape[1]" in lines
-    assert "  fix: say the largest first_picture.shape[0] that you will run: --max" in lines
-    assert "       'first_picture.shape[0]=LARGEST', or declare it" in lines
+    assert "  fix: say the largest first_picture.shape[0] that you will run:" in lines
+    assert "       --max 'first_picture.shape[0]=LARGEST', or declare it" in lines  # to copy, and so not broken
     assert "next: trtdiag fix-dims 'my model.pt2'" in lines
     assert "not checked: numerics: nothing was run on data" in lines
     assert [line for line in lines if line != line.rstrip()] == []
@@ -127,6 +128,24 @@ def test_what_to_do_next_where_the_dims_hold() -> None:
     report = trtdiag.analyze(program)
     assert "next: trtdiag compile model.pt2" in printed(report, 80, "model.pt2").splitlines()
     assert "next:" not in printed(report)
+
+
+def test_the_next_command_has_the_options_that_this_one_had() -> None:
+    program = export(nn.Linear(3, 4), (torch.randn(5, 3),), dynamic_shapes=({0: Dim("batch", min=1)},))
+    given = {"target": "10.16", "truncate_double": True, "keep_in_torch": ["aten.softmax.int"], "ignore": ["SYM"]}
+    bounded = trtdiag.analyze(program, max_sizes={"input.shape[0]": 64}, **given)
+    words = "--target 10.16 --truncate-double --max 'input.shape[0]=64' --keep-in-torch aten.softmax.int"
+    assert f"next: trtdiag compile model.pt2 {words}" in printed(bounded, 80, "model.pt2").splitlines()
+    unbounded = trtdiag.analyze(program, **given)
+    assert "next: trtdiag fix-dims model.pt2" in printed(unbounded, 80, "model.pt2").splitlines()  # it has none of them
+
+
+def test_the_others_are_at_lines_below_the_working_directory() -> None:
+    made = [
+        finding(at, "A", Severity.ERROR, f"{n} has no upper bound and is made at {Path.cwd()}/net.py:{at}")
+        for at, n in ((1, "h"), (2, "w"))
+    ]
+    assert told(*made) == [("A-1", 2, ("columns and net.py:2",))]
 
 
 def test_a_notebook_has_the_fixes_and_what_to_declare() -> None:

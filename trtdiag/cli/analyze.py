@@ -133,7 +133,12 @@ def analyze(
         for line in concise_lines(report.analysis):
             click.echo(line)
     elif not quiet and not files.to_stdout:
-        again = [source, *(f"--inputs={words}" for words in inputs), *(["--unpickle"] if unpickle else [])]
+        again = [
+            source,
+            *(f"--inputs={words}" for words in inputs),
+            *(["--unpickle"] if unpickle else []),
+            *(["--meta"] if meta else []),
+        ]
         again += [f"--import={name}" for name in imports]
         print_summary(report.analysis, own_console(), written, comparison=report.comparison, source=again)
     if github:

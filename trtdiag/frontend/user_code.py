@@ -65,13 +65,23 @@ def users_code(what: str, *, reference: str, fix: str) -> Iterator[None]:
         ) from error
     except BaseException as error:  # libraries have kinds that are no Exception
         raise CaptureError(
-            f"{what} failed", because=f"{said(error)} ({_place(error)})", fix=fix, reference=reference
+            f"{what} failed", because=f"{said(error)} ({_place(error)}){_root(error)}", fix=fix, reference=reference
         ) from error
     finally:
         if os.getpid() != ours:
             _refuse_copy(what)
         if watch is not None:
             watch.ends()
+
+
+def _root(error: BaseException) -> str:
+    """What was raised first, where that is another error: libraries hide a failed import behind their own."""
+    root, seen = error, {id(error)}
+    while root.__cause__ is not None and id(root.__cause__) not in seen:
+        root = root.__cause__
+        seen.add(id(root))
+    told = said(root)
+    return "" if root is error or told in said(error) else f", raised from {told}"
 
 
 def _refuse_copy(what: str) -> NoReturn:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from torch.export import ExportedProgram
 
 from trtdiag.analysis.finding import Finding, Severity
@@ -33,8 +35,11 @@ def refuse_errors(report: Report, *, force: bool) -> None:
     found: list[Finding] = [finding for finding in report.findings if finding.severity is Severity.ERROR]
     if not found or force:
         return
-    told = "; ".join(f"{finding.rule} {finding.title}" for finding in found[:MOST_NAMED])
-    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    counts = Counter((finding.rule, finding.title) for finding in found)
+    named = list(counts.items())[:MOST_NAMED]
+    told = "; ".join(f"{rule}{f' x{count:,}' if count > 1 else ''} {title}" for (rule, title), count in named)
+    rest = len(found) - sum(count for _, count in named)
+    more = f"; and {rest} more" if rest else ""
     error = DiagnosisError(
         f"the program has {len(found)} finding{'s' * (len(found) != 1)} of severity ERROR",
         because=told + more,

@@ -11,10 +11,11 @@ from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.report.source_context import place
 from trtdiag.symbolic.proof import Proof, ProofKind
-from trtdiag.wording import LONG_CHARS, amount, joined, one_line, share_text
+from trtdiag.wording import LONG_CHARS, amount, joined, listed, one_line, share_text
 
 _MOST_NAMED = 4
 _BOTH_ENDS = 2
+_MOST_SIZES = 6
 # torch 2.11 to 2.15: AssertionError "expected sympy.Symbol"; the live program works.
 _DERIVED = (
     "a program with derived Dims (8*_h) that was saved and loaded cannot run_decompositions() in torch 2.11 to 2.15: "
@@ -29,7 +30,7 @@ _EXACT = {
 _WHAT = {  # where every change is of this kind
     "example": "the example needs another size in {}",
     "hint": "{} must be declared in other words",
-    "bound": "{} has no largest size",
+    "bound": "{} {have} no largest size",
 }
 
 
@@ -72,8 +73,10 @@ def not_checked(fix: Fix) -> list[str]:
     found += [f"on real data: {why}" for why in fix.confirmation.not_on_data]
     shapes = [sizes for sizes in fix.confirmation.ran if sizes not in fix.confirmation.ran_on_data]
     if shapes:
-        more = f" and {len(shapes) - _BOTH_ENDS} more" if len(shapes) > _BOTH_ENDS else ""
-        found.append(f"run on shapes alone at {'; '.join(one_line(sizes) for sizes in shapes[:_BOTH_ENDS])}{more}")
+        others = len(shapes) - _BOTH_ENDS
+        more = f"; and at {amount(others, 'more set of sizes', 'more sets of sizes')}" if others > 0 else ""
+        told = (one_line(listed(sizes.split(", "), _MOST_SIZES), LONG_CHARS) for sizes in shapes[:_BOTH_ENDS])
+        found.append(f"run on shapes alone at {'; '.join(told)}{more}")
     if fix.outcome is not Outcome.IMPOSSIBLE:
         found.append("numerics: no outputs were compared")
     return found
@@ -136,7 +139,8 @@ def _what_changes(fix: Fix) -> str:
     if names:
         shown = joined(names) if len(names) <= _MOST_NAMED else f"{len(names)} dims"
         kinds = {change.kind for change in changes}
-        parts.append(_WHAT.get(kinds.pop() if len(kinds) == 1 else "", "{} must change").format(shown))
+        told = _WHAT.get(kinds.pop() if len(kinds) == 1 else "", "{} must change")
+        parts.append(told.format(shown, have="has" if len(names) == 1 else "have"))
     if fix.checks:
         parts.append(f"the model needs {amount(len(fix.checks), 'check')}")
     return " and ".join(parts) or "the declaration must change"

@@ -48,7 +48,7 @@ def annotation_lines(analysis: Analysis) -> Iterator[str]:
         lines = [short_paths(finding.message)]
         lines += [f"also: {listed(found.others)}"] if found.others else []
         lines += [f"at {frame}"] if frame is not None and inside is None else []
-        lines += [f"fix: {finding.fix.title}"] if finding.fix is not None else []
+        lines += [f"fix: {short_paths(finding.fix.title)}"] if finding.fix is not None else []
         title = _property(f"trtdiag {finding.rule}{times}")
         message = _escaped("\n".join(map(visible, lines)))
         yield f"::{level} {where}title={title}::{message}"

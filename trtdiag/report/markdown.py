@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from trtdiag.report.page import Part
+from trtdiag.report.source_context import short_paths
 from trtdiag.report.templates import plain_templates
 from trtdiag.wording import one_line
 
@@ -32,11 +33,11 @@ def _walk(findings: Iterable[Part]) -> Iterator[Part]:
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing is markup, nor calls anybody."""
-    return _MARKS.sub(r"\\\1", one_line(text, _LONGEST_CHARS))
+    """Text in which nothing is markup, nor calls anybody; paths below the working directory relative to it."""
+    return _MARKS.sub(r"\\\1", one_line(short_paths(text), _LONGEST_CHARS))
 
 
 def _code(text: str) -> str:
     """A name in code style; a table would still end a cell at a bar."""
-    flat = one_line(text, _LONGEST_CHARS).replace("`", "'").replace("|", "\\|")
+    flat = one_line(short_paths(text), _LONGEST_CHARS).replace("`", "'").replace("|", "\\|")
     return f"`{flat}`" if flat else ""

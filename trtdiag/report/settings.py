@@ -48,12 +48,11 @@ def reproduce_command(analysis: Analysis) -> str:
     return shlex.join(parts)
 
 
-def bound_flags(options: AnalyzeOptions | CompileOptions | None, command: str) -> list[str]:
-    """The options of the command line that bound sizes, of those that a command has."""
-    if options is None:
-        return []
-    assumed = [] if command == "fix-dims" else list(_flags("assume", options.assume))
-    return [*assumed, *_flags("max_sizes", options.max_sizes)]
+def carried_flags(options: AnalyzeOptions | CompileOptions | None, command: str) -> list[str]:
+    """The options that were given, as the command line has them, of those that the next command has, too."""
+    shared = {"max_sizes"} if command == "fix-dims" else {name for name, *_ in settings_of(CompileOptions())}
+    given = ((name, value) for name, value, usual in settings_of(options) if value != usual and name in shared)
+    return [word for name, value in given for word in _flags(name, value)]
 
 
 def flag_of(name: str) -> str:

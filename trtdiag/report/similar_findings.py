@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Finding
+from trtdiag.report.source_context import short_paths
 from trtdiag.report.verdict import CauseTree
 
 # Messages that differ in more of their words than this say different things.
@@ -59,7 +60,7 @@ def similar_findings(trees: Iterable[CauseTree]) -> list[SimilarFindings]:
 
 def _others(group: Sequence[CauseTree]) -> tuple[str, ...]:
     differences = (_difference(group[0].finding, tree.finding) for tree in group[1:])
-    return tuple(dict.fromkeys(words for words in differences if words))
+    return tuple(dict.fromkeys(short_paths(words) for words in differences if words))
 
 
 def _difference(first: Finding, other: Finding) -> str | None:

@@ -19,7 +19,7 @@ from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line, together_line
 from trtdiag.report.page import Part
-from trtdiag.report.settings import bound_flags
+from trtdiag.report.settings import carried_flags
 from trtdiag.report.similar_findings import SimilarFindings, similar_findings
 from trtdiag.report.source_context import place, short_paths
 from trtdiag.report.terminal_layout import hanging, plain_table, unbroken
@@ -175,7 +175,7 @@ def _ending(analysis: Analysis, source: Sequence[str]) -> Iterator[RenderableTyp
         yield from (hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
     command = "fix-dims" if _dims_to_fix(analysis) else "" if NO_WEIGHTS in analysis.not_checked else "compile"
     if source and command:
-        words = [*source, *bound_flags(analysis.options, command)]
+        words = [*source, *carried_flags(analysis.options, command)]
         yield unbroken(f"next: trtdiag {command} {visible(shlex.join(words))}")
     yield from (hanging(2, (text, "dim")) for text in not_covered(analysis))
 

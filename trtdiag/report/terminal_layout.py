@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,8 +34,14 @@ def unbroken(text: str, left: int = 0) -> Text:
     return Text(lines, no_wrap=True, overflow="ignore")
 
 
+# An option with its value, and code in backquotes: what is copied from a sentence.
+_TO_COPY = re.compile(r"--[a-z][a-z-]* (?:'[^']*'|[^\s=<>]+[=<>]\S+)|`[^`]{1,60}`")
+_KEPT_SPACE = "\ue000"  # no text has it, and no line is broken at it
+
+
 class _Hanging:
     def __init__(self, text: Text, left: int) -> None:
+        text.plain = _TO_COPY.sub(lambda found: found[0].replace(" ", _KEPT_SPACE), text.plain)
         self._text = text
         self._left = left
 
@@ -42,10 +49,14 @@ class _Hanging:
         width = max(_LEAST_COLUMNS, options.max_width)
         first = self._text.wrap(console, width, overflow="fold")[0]
         rest = self._text[len(first) :]
-        first.rstrip()
-        yield first
+        yield _line(first)
         blank = len(rest) - len(rest.plain.lstrip())
         if blank < len(rest):
             for line in rest[blank:].wrap(console, width - self._left, overflow="fold"):
-                line.rstrip()
-                yield Text(" " * self._left) + line
+                yield Text(" " * self._left) + _line(line)
+
+
+def _line(text: Text) -> Text:
+    text.plain = text.plain.replace(_KEPT_SPACE, " ")
+    text.rstrip()
+    return text
