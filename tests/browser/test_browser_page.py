@@ -10,6 +10,7 @@ from chromium import drive, needs_browser, open_page, page_of
 from sample_analysis import analysis, exported_net, graph_analysis
 
 import trtdiag
+from trtdiag.report.drawing import segments
 from trtdiag.report.report import Report
 
 pytestmark = needs_browser
@@ -77,6 +78,39 @@ def test_on_phones_no_column_is_out_of_sight(report: Report) -> None:
     assert shown_heads == 0
     with page_of(report.to_html()) as (page, _):
         assert page.evaluate(script)[3] == 1
+
+
+def test_of_what_splits_no_column_is_out_of_sight_in_half_of_a_wide_screen(report: Report) -> None:
+    """With words as long as a decoder's."""
+    script = """() => {
+      const put = (head, text) => { document.querySelector(`.causes td[data-head="${head}"]`).textContent = text; };
+      document.querySelector(".causes tbody th code").textContent = "aten.scaled_dot_product_attention.default";
+      put("ops in engines", "1,100 → 1,108");
+      put("bytes that cross", "48.7 KiB, no maximum");
+      put("because", "it sums over past_k[0].shape[2] + input_ids.shape[1] elements, not proven to be equally many");
+      put("where", "layers.* (18 times) at decoder.py:18 and 1 more");
+      const table = document.querySelector(".causes");
+      return [table.scrollWidth, table.parentElement.clientWidth];
+    }"""
+    with page_of(report.to_html(), viewport={"width": 1920, "height": 900}) as (page, _):
+        wide, room = page.evaluate(script)
+    assert room < 1000  # it stands in one of two columns
+    assert wide <= room
+
+
+def test_the_longest_words_of_a_step_stand_inside_its_box(report: Report) -> None:
+    """The text is of one width a character, and cut at a number of them."""
+    script = """(words) => {
+      const box = document.querySelector("#partition .canvas .box.torch");
+      const texts = [...box.querySelectorAll("text")];
+      texts.forEach((text) => { text.textContent = words; });
+      const inside = box.querySelector("rect").getBBox();
+      return texts.map((text) => inside.x + inside.width - text.getBBox().x - text.getBBox().width);
+    }"""
+    with page_of(report.to_html()) as (page, _):
+        room = page.evaluate(script, "m" * segments._LONGEST)
+    assert len(room) == 2
+    assert min(room) >= 0
 
 
 def test_downloads_give_the_reports_that_json_and_sarif_are(report: Report) -> None:

@@ -175,7 +175,7 @@ def test_of_many_sizes_the_first_are_told_whole() -> None:
     words = " ".join(fix_text(fix(confirmation=ran)).split())
     assert "mask_of_layer_5.shape[0] = 5 and 34 more; mask_of_layer_0.shape[0] = 0, " in words
     assert "and 34 more; and at 3 more sets of sizes" in words
-    assert "…" not in words
+    assert "…" not in words.partition("Not checked:")[2]
 
 
 def test_what_was_not_checked_is_said() -> None:

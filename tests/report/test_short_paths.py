@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trtdiag.report.source_context import short_paths
+from trtdiag.graph.source import Frame
+from trtdiag.report.source_context import short_paths, source_view
 
 
 def test_paths_below_the_working_directory_are_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +28,13 @@ def test_paths_of_packages_begin_with_the_package(folder: str) -> None:
 def test_other_paths_stay() -> None:
     text = "guard h/2 == w/2 at /srv/model.py:3, Mod(h, 8)//2"
     assert short_paths(text) == text
+
+
+def test_lines_of_code_end_with_the_last_that_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "net.py"
+    file.write_text("\n\ndef f(x):\n    y = x\n\n    return y\n\n\n\n")
+    view = source_view(Frame(str(file), 6, "f", "return y"))
+    assert view is not None
+    assert [(line["number"], line["text"]) for line in view["lines"]] == [
+        ("3", "def f(x):"), ("4", "    y = x"), ("5", ""), ("6", "    return y"),
+    ]  # fmt: skip

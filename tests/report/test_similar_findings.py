@@ -143,7 +143,7 @@ def test_the_next_command_has_the_options_that_this_one_had() -> None:
 def test_the_others_are_at_lines_below_the_working_directory() -> None:
     made = [
         finding(at, "A", Severity.ERROR, f"{n} has no upper bound and is made at {Path.cwd()}/net.py:{at}")
-        for at, n in ((1, "h"), (2, "w"))
+        for at, n in ((1, "rows"), (2, "columns"))
     ]
     assert told(*made) == [("A-1", 2, ("columns and net.py:2",))]
 

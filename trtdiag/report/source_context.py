@@ -70,6 +70,8 @@ def _lines(frame: Frame, around: int) -> list[Part]:
         return [{"number": str(frame.line), "text": _cut(recorded), "current": True}]
     first = max(0, at - around)
     window = text[first : at + around + 1]
+    last = max(number for number, line in enumerate(window) if line.strip())
+    window = window[: last + 1]  # blank lines at the end tell nothing; the line itself is none
     margin = min((len(line) - len(line.lstrip()) for line in window if line.strip()), default=0)
     return [
         {"number": str(number), "text": _cut(line[margin:].rstrip()), "current": number == frame.line}

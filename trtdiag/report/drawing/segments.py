@@ -13,7 +13,7 @@ PYTORCH = "PyTorch"
 
 _BOX_WIDTH, _BOX_HEIGHT = 164, 40
 _GAP_X, _GAP_Y, _MARGIN, _COLUMNS = 24, 26, 10, 6
-_LONGEST = 24
+_LONGEST = 22
 
 
 def steps_of(facts: PartitionFacts) -> list[tuple[str, list[str]]]:
