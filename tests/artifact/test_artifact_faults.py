@@ -173,7 +173,10 @@ save(program, name)
 """
 
 
-@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+# Quick: the last step.
+@pytest.mark.parametrize(
+    "step", [pytest.param("write", marks=pytest.mark.slow), pytest.param("fsync", marks=pytest.mark.slow), "replace"]
+)
 def test_a_kill_while_saving_leaves_the_old_file(content: bytes, tmp_path: Path, step: str) -> None:
     path = tmp_path / "a.ep"
     path.write_bytes(content)

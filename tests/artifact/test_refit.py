@@ -83,7 +83,10 @@ def _ended(*arguments: object) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.mark.parametrize("precision", ["keep", "fp16", "bf16"])
+# Quick: float16; the command refits without a precision, and bfloat16 is a half as float16 is.
+@pytest.mark.parametrize(
+    "precision", [pytest.param("keep", marks=pytest.mark.slow), "fp16", pytest.param("bf16", marks=pytest.mark.slow)]
+)
 def test_a_refit_is_a_compilation_with_the_new_weights(precision: str, tmp_path: Path) -> None:
     old, new, x = _model(1), _model(2), _x()
     compiled = _compiled(old, precision=precision)
@@ -102,7 +105,8 @@ def test_a_refit_is_a_compilation_with_the_new_weights(precision: str, tmp_path:
     assert torch.equal(compiled(x), before)
 
 
-@pytest.mark.parametrize("where", ["once", "none"])
+# Quick: files with each weight once.
+@pytest.mark.parametrize("where", ["once", pytest.param("none", marks=pytest.mark.slow)])
 def test_files_without_weights_in_engines(where: str, tmp_path: Path) -> None:
     old, new, x = _model(1), _model(2), _x()
     compiled = _compiled(old, engine_weights=where, portable=True)
@@ -348,6 +352,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert _ended("refit", "c.pt2", "--weights", state, "-o", "e.pt2", "--no-verify", "-q") == 0
 
 
+@pytest.mark.slow  # quick: weights that do not fit are refused with what differs
 def test_what_differs_from_the_model_is_not_kept(tmp_path: Path) -> None:
     compiled, x = _compiled(_model(1)), _x()
     before = compiled(x)
@@ -359,6 +364,7 @@ def test_what_differs_from_the_model_is_not_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "not.pt2").exists()
 
 
+@pytest.mark.slow  # quick: the command tells what was compared
 def test_a_refit_that_nothing_compares_says_so() -> None:
     compiled = trtdiag.compile(_model(1), inputs=[SIZES], refittable=True, **USUAL)
     with pytest.warns(UserWarning, match="were not compared") as told:
@@ -369,7 +375,10 @@ def test_a_refit_that_nothing_compares_says_so() -> None:
         trtdiag.refit(compiled, _model(3), verify=False)
 
 
-@pytest.mark.parametrize("argument", ["weights", "lora", "model"])
+# Quick: one argument of three that are read alike.
+@pytest.mark.parametrize(
+    "argument", ["weights", pytest.param("lora", marks=pytest.mark.slow), pytest.param("model", marks=pytest.mark.slow)]
+)
 def test_names_that_no_file_can_have(argument: str) -> None:
     compiled = trtdiag.compile(_model(1), inputs=[SIZES], refittable=True, **USUAL)
     given: dict[str, Any] = {"weights": _model(2), argument: "a" * 300 + ".pt2"}

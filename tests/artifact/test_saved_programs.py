@@ -53,6 +53,7 @@ def test_a_saved_program_runs_as_before(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.slow  # quick: torch loads a decoder in tests/compiling/test_compile_seeds.py
 @pytest.mark.parametrize(
     "imports",
     [

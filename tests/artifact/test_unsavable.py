@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 import trtdiag
+from tests.harness.rows import thinned
 from trtdiag.errors import ArtifactError, CaptureError
 from trtdiag.frontend.archive import treespecs
 from trtdiag.runtime.compiled import CompiledProgram
@@ -102,7 +103,7 @@ WORK: dict[str, tuple[nn.Module, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("case", WORK)
+@thinned("case", WORK, every=4)
 def test_the_unusual_works_from_the_model_to_the_file_and_back(case: str, tmp_path: Path) -> None:
     model, args = WORK[case]
     exported, program = _compiled(model, *args)

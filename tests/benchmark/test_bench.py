@@ -46,13 +46,14 @@ def test_eager_beside_compiled(compiled: CompiledProgram) -> None:
     assert ours.bytes is None  # nobody counts on a CPU
 
 
+# Quick: the usual sizes and some of one's own.
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
         ("opt", "(4, 6, 5)"),
-        ("min", "(1, 4, 5)"),
-        ("max", "(9, 34, 5)"),
-        ({"batch": 7}, "(7, 6, 5)"),
+        pytest.param("min", "(1, 4, 5)", marks=pytest.mark.slow),
+        pytest.param("max", "(9, 34, 5)", marks=pytest.mark.slow),
+        pytest.param({"batch": 7}, "(7, 6, 5)", marks=pytest.mark.slow),
         ({"batch": 1, "x.shape[1]": 34}, "(1, 34, 5)"),
     ],
 )
@@ -61,6 +62,7 @@ def test_sizes(compiled: CompiledProgram, sizes: Any, expected: str) -> None:
     assert [result.inputs for result in found.results] == [(f"x float32 {expected}", "scale float32 ()")]
 
 
+@pytest.mark.slow  # quick: the sizes of a row, above
 def test_opt_is_what_the_engines_were_tuned_for() -> None:
     tuned = trtdiag.compile(
         build(), backend="reference", verify=False, min_segment_ops=0, opt={"batch": 9, "x.shape[1]": 8}
@@ -99,6 +101,7 @@ def test_peers_that_need_a_gpu_say_so(compiled: CompiledProgram) -> None:
     assert rows["onnx-trt"].ratio is None
 
 
+@pytest.mark.slow  # quick: tests/benchmark/test_bench.py has the peers in float32
 def test_half_precision_peers(half: CompiledProgram) -> None:
     found = trtdiag.bench(half, "eager", model=build(), rounds=1)
     assert [way.computes for way in found.results[0].ways] == ["float16", "float16"]

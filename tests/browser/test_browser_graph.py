@@ -105,7 +105,8 @@ class Crossing(nn.Module):
         return tuple(a + b for a in far for b in [near[0].sum(1, keepdim=True)])
 
 
-@pytest.mark.parametrize("layout", ["builtin", "dot"])
+# Quick: the layout that needs no program.
+@pytest.mark.parametrize("layout", ["builtin", pytest.param("dot", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["runs", "memory"])
 def test_shapes_lie_over_nothing_and_what_has_no_room_is_told(layout: str, kind: str) -> None:
     if layout == "dot" and shutil.which("dot") is None:

@@ -49,7 +49,8 @@ def printed(html: str, scheme: str) -> list[str]:
         return [words(each.extract_text()) for each in pages]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+# Quick: the light scheme; paper is light whatever the screen is.
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("refused", [False, True], ids=["planned", "refused"])
 def test_page_1_holds_verdict_cause_and_fix(refused: bool, scheme: str) -> None:
     first, *others = printed(report(refused).to_html(), scheme)

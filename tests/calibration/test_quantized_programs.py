@@ -106,6 +106,7 @@ def test_errors_are_measured_on_what_the_program_computes(original: Program, fou
         torch.testing.assert_close(ours, program.exported.module()(x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow  # quick: errors are measured on what the program computes
 def test_scales_are_of_the_data(original: Program) -> None:
     _, quantizers, _ = made(original, images())
     _, greater, _ = made(original, [4 * batch for batch in images()])
@@ -217,6 +218,7 @@ class Counting(nn.Module):
         return self.linear(x + self.calls)
 
 
+@pytest.mark.slow  # quick: the quantized program takes what the original takes
 def test_buffers_are_as_they_were_before() -> None:
     exported = export(Counting().eval(), (torch.randn(2, 3),))
     before = copy.deepcopy(exported.state_dict)

@@ -99,6 +99,7 @@ def test_a_report_takes_up_the_times_and_compares_them(folder: Path, capsys: pyt
     assert f"{2 * before:.3g} ms (2.00 times as long)" in (folder / "both.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow  # quick: a report takes up the times
 def test_a_report_of_another_program_is_refused_before_measuring(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

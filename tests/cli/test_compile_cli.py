@@ -47,6 +47,7 @@ def test_compile_then_verify_then_load(model: Path, capsys: pytest.CaptureFixtur
     torch.testing.assert_close(loaded.module()(x), mlp()[0](x), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow  # quick: compile, then verify, then load
 def test_verify_says_when_the_original_is_another_than_was_compiled(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,6 +62,7 @@ def test_verify_says_when_the_original_is_another_than_was_compiled(
     assert "note: the original is not what was compiled: " in told
 
 
+@pytest.mark.slow  # quick: tests/compiling/test_compile_elsewhere.py has it without the command
 @pytest.mark.skipif(torch.xpu.is_available(), reason="the test needs a device type that this machine lacks")
 def test_a_file_from_a_device_that_is_not_here(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = members(model / "model.pt2")
@@ -94,6 +96,7 @@ def test_nothing_in_an_engine_is_no_success(model: Path, capsys: pytest.CaptureF
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow  # quick: tests/compiling/test_compiled_again.py has it without the command
 def test_engines_of_before_are_engines(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compile", "model.pt2", "--backend", "reference", "--no-html", "-q") == 0
     assert run("compile", "model_trt.pt2", "--backend", "reference", "--no-html", "-o", "again.pt2") == 0
@@ -142,12 +145,14 @@ def _image_tokens(path: Path, ids: torch.Tensor) -> None:
     torch.export.save(program, path)
 
 
+@pytest.mark.slow  # quick: compile, then verify, then load
 def test_a_prompt_with_its_image_tokens_is_compared(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _image_tokens(model / "prompt.pt2", torch.tensor([[3, 1, 49, 49, 49, 49, 7, 2, 5]]))
     assert run("compile", "prompt.pt2", "--backend", "reference", "--no-html") == 0
     assert "verified: agrees with the original at 1 set of sizes" in capsys.readouterr().out
 
 
+@pytest.mark.slow  # quick: a program that differs is not saved
 def test_where_the_original_does_not_run_nothing_is_called_different(
     model: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

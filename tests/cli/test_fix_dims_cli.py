@@ -325,6 +325,7 @@ def build():
 """
 
 
+@pytest.mark.slow  # quick: the applied program is saved and takes what was promised
 def test_from_a_factory_to_a_saved_program(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "halving.py").write_text(FACTORY)
     monkeypatch.delitem(sys.modules, "halving", raising=False)

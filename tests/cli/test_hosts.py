@@ -37,20 +37,36 @@ def run(command: str, folder: Path, **environment: str) -> subprocess.CompletedP
     )
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the command is a script of a POSIX shell")
-def test_the_action(folder: Path) -> None:
+INPUTS = {"source": "hosted:build", "fail-on": "error", "arguments": "--target 8.6 -q"}
+
+
+def action_command() -> tuple[str, dict[str, str]]:
+    """The action's command, and the input that each of its variables stands for."""
     action = (ROOT / "action.yml").read_text()
     (command,) = re.findall(r"^ +run: (.+)$", action, re.MULTILINE)
     given = dict(re.findall(r"^ +([A-Z_]+): \$\{\{ inputs\.([\w-]+) \}\}$", action, re.MULTILINE))
     assert set(given) == set(re.findall(r"\$([A-Z_]+)", command))
-    inputs = {"source": "hosted:build", "fail-on": "error", "arguments": "--target 8.6 -q"}
     assert (
         set(given.values())
-        == set(inputs)
+        == set(INPUTS)
         == set(re.findall(r"^  ([\w-]+):$", action.partition("runs:")[0], re.MULTILINE))
     )
+    return command, given
+
+
+def test_the_action_calls_the_command_with_its_inputs() -> None:
+    command, given = action_command()
+    values = {name: INPUTS[source] for name, source in given.items()}
+    called = shlex.split(re.sub(r"\$([A-Z_]+)", lambda name: values[name[1]], command))
+    assert " ".join(called) == "trtdiag analyze hosted:build --github --no-html --fail-on error --target 8.6 -q"
+
+
+@pytest.mark.slow  # quick: the action calls the command with its inputs, and what that prints is read by the matcher
+@pytest.mark.skipif(sys.platform == "win32", reason="the command is a script of a POSIX shell")
+def test_the_action(folder: Path) -> None:
+    command, given = action_command()
     summary = folder / "summary.md"
-    environment = {name: inputs[source] for name, source in given.items()}
+    environment = {name: INPUTS[source] for name, source in given.items()}
     done = run(command, folder, **environment, GITHUB_STEP_SUMMARY=str(summary))
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("::error file=hosted.py,line=7,title=trtdiag GRD301::")

@@ -182,8 +182,18 @@ def test_a_stream_answers_what_printers_ask() -> None:
     click.echo("a", file=stream)  # type: ignore[arg-type]
 
 
+# Quick: a device that is full and a reader that goes; the other ends in this process, above.
 @posix
-@pytest.mark.parametrize(("how", "code"), [("> /dev/full", 2), (">&-", 2), ("| true", 141), ("2>&-", 2), ("", 2)])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("> /dev/full", 2),
+        pytest.param(">&-", 2, marks=pytest.mark.slow),
+        ("| true", 141),
+        pytest.param("2>&-", 2, marks=pytest.mark.slow),
+        pytest.param("", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_the_process_itself(how: str, code: int, tmp_path: Path) -> None:
     """What Python and the system still write when it ends."""
     if "full" in how and not Path("/dev/full").exists():

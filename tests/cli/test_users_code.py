@@ -145,15 +145,16 @@ def test_what_a_factory_prints_stays_out_of_a_report(folder: Path, capsys: pytes
 
 
 # An imported module needs no torch, which takes seconds to import; the factories of a real run are below.
+# Quick: an abort, and code that takes too long.
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the process is watched where it can fork")
 @pytest.mark.parametrize(
     ("body", "reference"),
     [
-        ("import os; os._exit(0)", "code-ended-process"),
+        pytest.param("import os; os._exit(0)", "code-ended-process", marks=pytest.mark.slow),
         ("import os; os.abort()", "code-ended-process"),
-        ("import os; os.closerange(3, 1000); os._exit(0)", "code-ended-process"),
-        ("import os; os.fork()", "code-forked"),
-        ("import os; os.system('sleep 1000')", "code-took-too-long"),
+        pytest.param("import os; os.closerange(3, 1000); os._exit(0)", "code-ended-process", marks=pytest.mark.slow),
+        pytest.param("import os; os.fork()", "code-forked", marks=pytest.mark.slow),
+        pytest.param("import os; os.system('sleep 1000')", "code-took-too-long", marks=pytest.mark.slow),
         ("while True: pass", "code-took-too-long"),
     ],
 )
@@ -261,6 +262,7 @@ def test_a_signal_to_the_first_process_ends_both(number: signal.Signals, tmp_pat
     pytest.fail("it goes on")
 
 
+@pytest.mark.slow  # quick: what ends the process is named
 def test_a_program_that_calls_the_command_goes_on_once(tmp_path: Path) -> None:
     code = textwrap.dedent(
         """

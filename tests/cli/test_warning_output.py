@@ -54,6 +54,7 @@ def test_without_verbose_no_warning_of_torch_or_the_model_is_told(
     assert capsys.readouterr().err.startswith("warning: --keep-in-torch nosuch has no effect")
 
 
+@pytest.mark.slow  # quick: tests/cli/test_standard_output.py has quiet commands
 @pytest.mark.usefixtures("folder")
 def test_quiet_is_silent(recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]) -> None:
     assert warned(recwarn, "--keep-in-torch", "nosuch", "-q") == []
@@ -68,6 +69,7 @@ def test_verbose_tells_all(recwarn: pytest.WarningsRecorder, capsys: pytest.Capt
     assert capsys.readouterr().err.startswith("warning: --keep-in-torch nosuch has no effect")
 
 
+@pytest.mark.slow  # quick: warnings of torch, which go the same way
 def test_logs_of_torch_come_where_they_are_asked_for(folder: Path) -> None:
     assert LOGGED not in logged(folder)
     assert LOGGED in logged(folder, "-v")

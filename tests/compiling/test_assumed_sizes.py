@@ -167,6 +167,7 @@ def test_an_assumption_goes_by_symbol_value_node_and_line() -> None:
     assert [bound.range.min for bound in report.analysis.program.bounds] == [3]
 
 
+@pytest.mark.slow  # quick: an assumption goes by symbol, value, node and line
 def test_what_the_program_says_itself_has_no_effect() -> None:
     asked = spoken()
     with pytest.warns(trtdiag.OptionWarning) as told:
@@ -195,6 +196,7 @@ def test_what_is_assumed_proves_nothing() -> None:
     assert verdicts[0] == verdicts[1]
 
 
+@pytest.mark.slow  # quick: no run beyond what is assumed gives a result
 def test_a_program_that_is_exported_again_still_refuses() -> None:
     asked = spoken()
     program = compiled(asked, assume={"item": MOST})
@@ -205,6 +207,7 @@ def test_a_program_that_is_exported_again_still_refuses() -> None:
         again.module()(X, torch.tensor([3, 30, 2]))
 
 
+@pytest.mark.slow  # quick: a manifest says what is assumed
 def test_engines_that_are_rebuilt_keep_what_was_assumed() -> None:
     program = compiled(spoken(), assume={"item": MOST, "index": 3}, portable=True)
     again = trtdiag.rebuild(program, backend="reference")
@@ -233,6 +236,7 @@ def opened() -> Asked:
     return Open(), (torch.randn(3, 5), torch.randn(3, 11)), {}, shapes
 
 
+@pytest.mark.slow  # quick: several profiles lie inside of a maximum
 def test_dims_that_are_open_get_a_maximum(tmp_path: Path) -> None:
     with pytest.raises(DiagnosisError, match="SYM201"):
         compiled(opened())

@@ -128,6 +128,7 @@ def test_a_wrong_converter_is_named_by_op_and_line(monkeypatch: pytest.MonkeyPat
     assert "torch.relu(self.first(x))" in culprit.origin.frame.code
 
 
+@pytest.mark.slow  # quick: a saved program differs from another model
 def test_a_saved_program_is_verified_against_its_source(tmp_path: Path) -> None:
     original, path = tmp_path / "model.pt2", tmp_path / "model_trt.pt2"
     original.write_bytes(saved(mlp))

@@ -80,6 +80,7 @@ def test_an_input_on_the_device_of_the_export_is_refused() -> None:
     assert "it is on cpu; it takes meta" in caught.value.because
 
 
+@pytest.mark.slow  # quick: the program is where its engines run
 def test_saved_there_and_loaded_by_torch(tmp_path: Path) -> None:
     compiled = trtdiag.compile(partly(), backend="on-meta", verify=False)
     trtdiag.save(compiled, tmp_path / "there.ep")
@@ -93,6 +94,7 @@ def test_the_original_goes_there_to_be_compared() -> None:
         trtdiag.compile(partly(), backend="on-meta")
 
 
+@pytest.mark.slow  # quick: a file of a missing device is compiled for the CPU
 def test_engines_are_rebuilt_for_another_device() -> None:
     model, args, _, _ = asked = partly()
     here = compile_in_stages(asked, CompileOptions(**{**vars(OPTIONS), "backend": "reference"})).compiled

@@ -39,6 +39,7 @@ def test_analyze_reports_what_torch_refuses_of_inputs() -> None:
     assert "x_dim1" in report.verdict
 
 
+@pytest.mark.slow  # quick: analyze reports what torch refuses of inputs
 def test_compile_says_what_fix_dims_says_of_the_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     known = trtdiag.fix_dims("Constraints violated (x_dim1)!\nSuggested fixes:\n  x_dim1 = 4*_x_dim1\n")
     monkeypatch.setattr(

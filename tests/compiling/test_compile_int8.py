@@ -62,6 +62,7 @@ def test_quantizers_stand_beside_what_they_are_for(state: State) -> None:
     assert len(quantizes) == 1 + 2 + 3 + 1
 
 
+@pytest.mark.slow  # quick: quantized programs are saved in test_quantized_models.py
 def test_saved_and_compared_again(state: State, tmp_path: Path) -> None:
     torch.export.save(exported_net(), tmp_path / "net.pt2")
     trtdiag.save(state.compiled, tmp_path / "net_trt.pt2")
@@ -222,6 +223,7 @@ def encoded(backend: str, target: str | None = None) -> State:
     return compile_in_stages(program, CompileOptions(target, backend, "int8"), calibrate=batches)
 
 
+@pytest.mark.slow  # quick: one engine that agrees with the quantized program
 def test_a_transformer() -> None:
     """Also for 8.6, which has quantized weights as floats behind quantizers."""
     found = encoded("reference", "8.6")

@@ -40,6 +40,7 @@ def _facts(found: State) -> CompilationFacts:
     return found.report.analysis.compilation
 
 
+@pytest.mark.slow  # quick: an engine is not loaded for its layers alone
 def test_an_engine_that_was_verified_tells_its_layers_without_a_second_load(monkeypatch: pytest.MonkeyPatch) -> None:
     made = register_layered(monkeypatch)
     (engine,) = _facts(_compiled()).engines
@@ -92,6 +93,7 @@ def test_a_saved_program_tells_them_when_it_is_verified(monkeypatch: pytest.Monk
     assert facts.engines[0].built.layers
 
 
+@pytest.mark.slow  # quick: layers are timed where that is asked for
 def test_the_command_line_asks_for_times(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     asked = ["tests.compiling.programs:mlp", "--profile-layers", "--backend", "reference", "--json", "report.json"]
@@ -103,6 +105,7 @@ def test_the_command_line_asks_for_times(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "aten.linear.default" in result.output
 
 
+@pytest.mark.slow  # quick: layers are timed where that is asked for
 def test_the_reference_times_what_computes() -> None:
     (engine,) = _facts(compile_in_stages(mlp(), CompileOptions("11.4", "reference", profile_layers=True))).engines
     assert engine.layers is not None

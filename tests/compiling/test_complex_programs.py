@@ -153,6 +153,7 @@ def test_a_model_is_one_engine_that_agrees(name: str, tmp_path: Path) -> None:
         assert_agrees(loaded, program.module(), torch.randn(size))
 
 
+@pytest.mark.slow  # quick: tests/lower/test_complex_numbers.py has them before an engine is made
 def test_complex_inputs_and_outputs_cross_as_views() -> None:
     program = edges()
     found = compiled(program)
@@ -176,6 +177,7 @@ def test_products_of_a_transform_stay_in_float32() -> None:
     assert kept == {"stft___fft_r2c__matmul", "stft___fft_r2c__matmul_1"}
 
 
+@pytest.mark.slow  # quick: complex weights can be put in later
 def test_complex_weights_that_are_not_there_are_constants_too() -> None:
     def factory() -> tuple[nn.Module, tuple[Tensor, ...], dict[str, Any], None]:
         return Operator(layers=1), (torch.randn(2, 2, 9, 8),), {}, None

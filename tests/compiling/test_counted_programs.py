@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 import trtdiag
 from tests.compiling.counting_models import MODELS, ROWS, asked, model, rows
+from tests.harness.rows import thinned
 from trtdiag.errors import UserError
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
@@ -39,7 +40,8 @@ SAVED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) f
 
 
 @pytest.mark.parametrize("target", OLDER)
-@pytest.mark.parametrize("name", MODELS)
+# Quick: the ends and each fourth; others are saved below or in tests/convert/test_choosing_ops.py.
+@thinned("name", MODELS, every=4)
 def test_it_agrees_with_the_model(name: str, target: str) -> None:
     found = compile_in_stages(asked(name), _options(target))
     assert len(found.engines) == MODELS[name].engines

@@ -108,6 +108,7 @@ class TestChoosing:
             # float32, sums of at most 36 terms in another order
             torch.testing.assert_close(loaded(x), module(x), rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.slow  # quick: the least sum with few changes
     def test_what_is_hardly_faster_stays_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _timed(monkeypatch, IN_TURNS, [10.0, 9.9, 9.81])
         state = compile_in_stages(_net(), OPTIONS)

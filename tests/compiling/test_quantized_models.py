@@ -48,7 +48,7 @@ _CASES = [(name, target, precision) for name in blocks() for precision in CLOSE 
 
 
 # The layers of each target are quick for all in tests/convert/test_ops_quantization.py.
-@thinned(("name", "target", "precision"), _CASES, every=6)
+@thinned(("name", "target", "precision"), _CASES, every=20)
 def test_a_quantized_block_is_one_engine(name: str, target: str, precision: Precision) -> None:
     module, args, dims = blocks()[name]
     program = quantized(module, args, dims)
@@ -119,8 +119,13 @@ def test_a_quantized_program_is_saved_and_loaded(tmp_path: Path) -> None:
     check(program, trtdiag.load(tmp_path / "compiled.pt2"), "wide", CLOSE[Precision.KEEP])
 
 
+# Quick: one half of the pair.
 @pytest.mark.parametrize(
-    "kept", ["quantized_decomposed.dequantize_per_tensor", "quantized_decomposed.quantize_per_tensor"]
+    "kept",
+    [
+        "quantized_decomposed.dequantize_per_tensor",
+        pytest.param("quantized_decomposed.quantize_per_tensor", marks=pytest.mark.slow),
+    ],
 )
 def test_half_of_a_pair_in_pytorch_is_right(kept: str) -> None:
     module, args, dims = blocks()["wide"]
@@ -190,6 +195,7 @@ def test_what_model_optimizer_exports_is_one_engine(float8: bool) -> None:
     assert codes == ({"float8-missing"} if float8 else set())
 
 
+@pytest.mark.slow  # quick: tests/convert has the ops with their zero points
 def test_asymmetric_and_unsigned_numbers_are_right_in_one_engine() -> None:
     class Shifted(torch.nn.Module):
         def __init__(self) -> None:

@@ -132,6 +132,7 @@ def test_what_enters_the_op_becomes_an_output_in_every_block(monkeypatch: pytest
     assert f"it was built with {BLOCKS} tensors inside as outputs, of what enters that op and its like" in note
 
 
+@pytest.mark.slow  # quick: the page and the terminal say it
 def test_such_a_program_is_saved_and_known_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found, _, module = _compiled(monkeypatch, _fused)
     path = tmp_path / "yielding.ep"

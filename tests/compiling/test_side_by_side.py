@@ -54,7 +54,8 @@ def _right(program: CompiledProgram, seed: int, size: int) -> None:
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("count", [1, MANY])
+# Quick: many threads, which begin with one.
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), MANY])
 def test_threads_run_programs_that_none_has_run_before(count: int) -> None:
     """One program for all threads, or one for each; every thread begins at once, at sizes of its own."""
     programs = [_made(seed) for seed in range(count)]
@@ -93,6 +94,7 @@ def test_threads_load_save_and_let_go(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["a.ep"]
 
 
+@pytest.mark.slow  # quick: threads load, save and let go
 def test_engines_go_with_the_programs_of_all_threads() -> None:
     before = len(CACHE)
     exported = [_exported(seed) for seed in range(3)]  # torch exports in one thread at a time

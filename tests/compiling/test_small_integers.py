@@ -61,7 +61,8 @@ def test_bytes_that_leave_next_to_their_cast_leave_as_they_are(target: str) -> N
     assert [port.dtype for port in made.compiled.manifests[0].outputs] == [torch.uint8]
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+# Quick: bytes with a sign; those without are arithmetic's, below.
+@pytest.mark.parametrize("dtype", [pytest.param(torch.uint8, marks=pytest.mark.slow), torch.int8], ids=str)
 # One rule decides for all of them.
 @thinned(
     "moved",
@@ -84,7 +85,8 @@ def test_what_cannot_wrap_is_int32_in_every_family(moved: Callable[[Tensor], Ten
     assert _engine_inputs(made) == [torch.int32]
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+# Quick: bytes without a sign; with one they wrap alike.
+@pytest.mark.parametrize("dtype", [torch.uint8, pytest.param(torch.int8, marks=pytest.mark.slow)], ids=str)
 # One rule decides for all of them.
 @thinned(
     "wrapping",

@@ -49,7 +49,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[CompiledProgram]]:
     return seen  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
+# Quick: sizes that change; fixed ones are a case of theirs.
+@pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_model_is_one_engine(made: list[CompiledProgram], *, dynamic: bool) -> None:
     model = Small()
     fast = torch.compile(model, backend="trtdiag", dynamic=dynamic, fullgraph=True)

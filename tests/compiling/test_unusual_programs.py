@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
+from tests.harness.rows import thinned
 from tests.runtime.agreeing import assert_agrees
 from trtdiag.runtime.compiled import CompiledProgram
 
@@ -115,7 +116,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("least", [1, pytest.param(5, marks=pytest.mark.slow)])  # of 5, most of it stays with PyTorch
-@pytest.mark.parametrize("name", CASES)
+@thinned("name", CASES, every=3)
 def test_agrees_with_the_model(name: str, least: int) -> None:
     case = CASES[name]
     recipe = (copy.deepcopy(case.model), copy.deepcopy(case.args), {}, case.dynamic)
@@ -129,6 +130,7 @@ def test_agrees_with_the_model(name: str, least: int) -> None:
             assert_agrees(run, model, *args)
 
 
+@pytest.mark.slow  # quick: the case of sizes from data, above
 def test_sizes_that_data_decides_trace_again() -> None:
     """A number that is only known at run time enters an engine, and the program is exported and compiled over."""
     case = CASES["from_data"]

@@ -44,8 +44,11 @@ def _planned(target: str = "11.4", **partition: object) -> tuple[Program, Engine
 
 
 # What lies between is as these.
+# Quick: the largest.
 @thinned("target", ["8.6", "10.16", "11.4"], every=2)
-@pytest.mark.parametrize("sizes", [(1, 2), (9, 33), (7, 31)])
+@pytest.mark.parametrize(
+    "sizes", [pytest.param((1, 2), marks=pytest.mark.slow), (9, 33), pytest.param((7, 31), marks=pytest.mark.slow)]
+)
 def test_one_network_for_all_sizes(target: str, sizes: tuple[int, int]) -> None:
     program, plan = _planned(target)
     assert not plan.support.limits

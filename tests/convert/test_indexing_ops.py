@@ -108,8 +108,9 @@ INDICES: dict[str, Sequence[torch.Tensor | None]] = {
 
 
 # Indices as weights are quick in test_known_indices_take_one_layer.
+# Quick: sizes that change.
 @pytest.mark.parametrize("constants", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("name", INDICES)
 def test_indices(name: str, dynamic: bool, constants: bool) -> None:
     """Negative ones, in every place, also where the program brings them."""
@@ -117,7 +118,8 @@ def test_indices(name: str, dynamic: bool, constants: bool) -> None:
     assert not _codes(aten.index.Tensor, torch.randn(4, 5, 6, 7), indices, dynamic=dynamic, constants=constants)
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+# Quick: sizes that change.
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("name", [name for name in INDICES if name != "nothing"])
 def test_places(name: str, dynamic: bool) -> None:
     """One value: of several for one place PyTorch leaves open which stays."""
@@ -156,8 +158,9 @@ MASKS = {
 }
 
 
+# Quick: sizes that change.
 @pytest.mark.parametrize("accumulate", [False, True])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("name", MASKS)
 def test_one_value_at_the_places_of_a_mask(name: str, dynamic: bool, accumulate: bool) -> None:
     mask, first = MASKS[name]
@@ -176,9 +179,12 @@ def test_many_values_at_the_places_of_a_mask_are_refused() -> None:
     assert _codes(aten.index_put.default, truths, [mask], torch.tensor(True), True) == {"small-integers"}
 
 
+# Quick: floats and integers.
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
 @pytest.mark.parametrize("include_self", [True, False])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, pytest.param(torch.float16, marks=pytest.mark.slow), torch.int64], ids=str
+)
 def test_many_elements_into_one_place(
     reduce: str, include_self: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:

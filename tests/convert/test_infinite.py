@@ -74,7 +74,8 @@ def _networks(name: str, target: str, *, dynamic: bool, half: bool = False) -> l
     return networks
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+# Quick: sizes that change.
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", CALLS)
 def test_no_layer_of_86_is_given_one(name: str, dynamic: bool) -> None:
     """Equal to PyTorch on the reference, and written without what 8.6 takes for another number."""

@@ -179,7 +179,7 @@ def test_images(name: str, target: str) -> None:
 
 
 # The layers are quick one by one in test_ops_*.py.
-@thinned("name", sorted(SEQUENCES), every=3)
+@thinned("name", sorted(SEQUENCES), every=9)
 @pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_sequences(name: str, target: str) -> None:
     _check("sequence", name, target)

@@ -8,6 +8,7 @@ import torch
 from tests.convert.family_samples import Row, check_row, converted, missing, near
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import overload
+from tests.harness.rows import thinned
 
 # PyTorch on the CPU adds the terms of a float16 convolution in another order.
 HALF = {torch.float16: 8e-3}
@@ -68,7 +69,17 @@ def test_same_padding_puts_the_odd_element_after() -> None:
     assert converted("aten._convolution_mode.default", x[:, :1], *named, 1, dynamic=True, constants=True) == 4
 
 
-@pytest.mark.parametrize(("padding", "more"), [(0, 0), (0, 1), (1, 1), (2, 1), (1, 2)])
+# Quick: one that adds nothing, and one more than its padding.
+@pytest.mark.parametrize(
+    ("padding", "more"),
+    [
+        pytest.param(0, 0, marks=pytest.mark.slow),
+        (0, 1),
+        pytest.param(1, 1, marks=pytest.mark.slow),
+        pytest.param(2, 1, marks=pytest.mark.slow),
+        (1, 2),
+    ],
+)
 def test_what_a_transposed_convolution_adds_at_its_end(padding: int, more: int) -> None:
     """Where more is added than the padding cut off, only the bias is left there."""
     x, weight, bias = torch.randn(2, 4, 5, 1), torch.randn(4, 2, 3, 2), torch.randn(4)
@@ -142,7 +153,8 @@ _DILATED = [
 ]
 
 
-@pytest.mark.parametrize(("stride", "groups", "dilation", "padding", "more"), _DILATED)
+# Quick: each third; all dims of space below.
+@thinned(("stride", "groups", "dilation", "padding", "more"), _DILATED, every=3)
 @pytest.mark.parametrize("constants", [True, False])
 def test_dilated_transposed_convolutions_of_tensorrt_rtx(
     stride: list[int], groups: int, dilation: list[int], padding: list[int], more: list[int], constants: bool

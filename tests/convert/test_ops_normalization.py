@@ -82,7 +82,7 @@ def _channels(dtype: torch.dtype) -> list[torch.Tensor]:
     return [part.to(dtype) for part in (weight, bias, mean, variance)]
 
 
-@pytest.mark.parametrize(("shape", "dtype"), CASES)
+@thinned(("shape", "dtype"), CASES, every=4)
 def test_batch_norm_with_running_statistics(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x, (weight, bias, mean, variance) = torch.randn(shape).to(dtype), _channels(dtype)
     rest = (mean, variance, False, 0.1, 1e-5)

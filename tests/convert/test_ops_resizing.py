@@ -58,7 +58,7 @@ def _image(dims: int) -> torch.Tensor:
 _FLAT_ONLY = [pytest.param(name, marks=pytest.mark.slow if name.endswith("3d") else ()) for name in _NEAREST]
 
 
-@pytest.mark.parametrize("name", _FLAT_ONLY)
+@thinned("name", _FLAT_ONLY, every=3)
 def test_nearest_by_factor(name: str) -> None:
     dims = int(name[-2])
     x = _image(dims)
@@ -71,7 +71,7 @@ def test_nearest_by_factor(name: str) -> None:
 
 @pytest.mark.parametrize("align", [False, True])
 # Every one is quick in test_samples.
-@thinned("name", [*_SMOOTH, *_BLURRED], every=2)
+@thinned("name", [*_SMOOTH, *_BLURRED], every=9)
 def test_smooth_by_factor(name: str, align: bool) -> None:
     dims = 1 if name == "upsample_linear1d" else 3 if name == "upsample_trilinear3d" else 2
     x = _image(dims)
@@ -87,7 +87,7 @@ def test_smooth_by_factor_of_any_size(name: str, factor: float) -> None:
 
 
 # Sizes as they are need no quick row beside larger and smaller ones.
-@thinned("size", [[22, 5], [1, 1], [11, 9]], every=2)
+@thinned("size", [[22, 5], [1, 1], [11, 9]], every=9)
 @pytest.mark.parametrize("align", [False, True])
 def test_smooth_by_size(size: list[int], align: bool) -> None:
     x = _image(2)
@@ -120,10 +120,11 @@ def test_points_of_any_number() -> None:
     assert converted("aten.grid_sampler.default", _image(2), grid, 0, 0, False, dynamic=True, shared=True) == 4
 
 
+# Quick: one alignment; images have both.
 @pytest.mark.parametrize("mode", [0, 1])
 # Every padding is slow; the ends are other code.
-@thinned("padding", [0, 1, 2], every=2)
-@pytest.mark.parametrize("align", [False, True])
+@thinned("padding", [0, 1, 2], every=9)
+@pytest.mark.parametrize("align", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_points_inside_and_outside_of_a_volume(mode: int, padding: int, align: bool) -> None:
     volume, grid = torch.randn(2, 3, 5, 4, 1), torch.rand(2, 4, 3, 9, 3) * 5 - 2.5
     assert converted("aten.grid_sampler.default", volume, grid, mode, padding, align, target="8.6") == 1

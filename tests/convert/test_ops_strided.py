@@ -14,7 +14,8 @@ def test_every_converter_has_samples() -> None:
     assert not missing({"strided"}, {NAME, "aten.as_strided_copy.default"})
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+# Quick: the oldest.
+@pytest.mark.parametrize("target", ["8.6", pytest.param("11.4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("sizes", "strides", "offset"),
     [

@@ -94,7 +94,8 @@ def test_more_samples(case: tuple[Sampled, torch.dtype, bool], monkeypatch: pyte
 OLDEST = ("sum.dim_IntList", "any.dim", "argmax.default", "max.dim", "var.correction", "cumsum.default", "sort.default")
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+# Quick: the dtype that the target lacks.
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.int64], ids=str)
 @pytest.mark.parametrize("name", OLDEST)
 def test_target_without_int64(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes, indices and sums are int32 there, and running sums have no layer."""
@@ -146,7 +147,8 @@ def test_most_elements_that_are_put_in_order(monkeypatch: pytest.MonkeyPatch) ->
         assert _codes(aten.sort.stable, _without_repeats(2, 11), stable=True, dynamic=True) == expected
 
 
-@pytest.mark.parametrize("descending", [True, False])
+# Quick: downwards, as top-k goes.
+@pytest.mark.parametrize("descending", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_more_elements_than_the_layer_puts_in_order(
     target: str, descending: bool, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +167,8 @@ def test_more_elements_than_the_layer_puts_in_order(
     assert not _codes(aten.topk.default, _without_repeats(3, 23), 10)
 
 
-@pytest.mark.parametrize("descending", [True, False])
+# Quick: downwards, as top-k goes.
+@pytest.mark.parametrize("descending", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_whole_numbers_are_put_in_order_by_their_digits(
     dtype: torch.dtype, descending: bool, monkeypatch: pytest.MonkeyPatch
@@ -265,8 +268,9 @@ def test_dtype_of_a_sum(dtype: torch.dtype, asked: torch.dtype | None) -> None:
 
 
 # What lies between no dim and all dims is as the last.
+# Quick: without the dims; samples keep them.
 @thinned("dims", [[], [0], [-1, 0], [0, 1, 2]], ids=str, every=2)
-@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("keepdim", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_lists_of_dims(dims: list[int], keepdim: bool) -> None:
     """An empty list means all dims, but none for any and all."""
     x = torch.randn(3, 5, 2)
@@ -280,8 +284,9 @@ def test_lists_of_dims(dims: list[int], keepdim: bool) -> None:
     assert not _codes(aten.linalg_vector_norm.default, x, 3, dims, keepdim, dynamic=True)
 
 
+# Quick: sizes that change.
 @pytest.mark.parametrize("correction", [None, 0, 1, 2, 7, 0.5])
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_corrections_of_a_variance(correction: float | None, dynamic: bool) -> None:
     """Seven elements less seven leave a division by 0; at other sizes they do not."""
     for x in (torch.randn(3, 7), torch.full((3, 7), 2.0)):

@@ -73,7 +73,16 @@ def test_it_is_the_same_product(
         assert batches[0] == batches[1] or (len(batches[0]) == 1 and batches[1] == (Num(1),))
 
 
-@pytest.mark.parametrize("shape", [(3, 2, 5, 7), (2, 3, 2, 5, 7), (4, 5, 7), (5, 7)])
+# Quick: a batch of two dims and a batch of one.
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((3, 2, 5, 7), marks=pytest.mark.slow),
+        (2, 3, 2, 5, 7),
+        (4, 5, 7),
+        pytest.param((5, 7), marks=pytest.mark.slow),
+    ],
+)
 def test_weights_are_not_repeated(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     _few_bytes(monkeypatch)
     torch.manual_seed(0)
@@ -107,13 +116,14 @@ def _slices(batch: int, dtype: torch.dtype, target: str) -> int:
     return sum(isinstance(one.layer, Slice) for one in segment.network.layers)
 
 
+# Quick: float32 on both sides.
 @pytest.mark.parametrize(
     ("batch", "dtype", "slices"),
     [
         (64, torch.float32, 0),  # 2**31 bytes: each matrix begins below
         (65, torch.float32, 1),
-        (128, torch.float16, 0),
-        (129, torch.float16, 1),
+        pytest.param(128, torch.float16, 0, marks=pytest.mark.slow),
+        pytest.param(129, torch.float16, 1, marks=pytest.mark.slow),
     ],
 )
 def test_where_it_begins(batch: int, dtype: torch.dtype, slices: int) -> None:

@@ -132,7 +132,7 @@ def same(module: Any, segment: Any, args: tuple[Tensor, ...]) -> None:
     ],
 )
 # The ops are quick one by one in test_indexing_ops.py.
-@thinned("name", CASES, every=8)
+@thinned("name", CASES, every=20)
 def test_several_indices(name: str, dynamic: bool, target: str) -> None:
     torch.manual_seed(0)
     case = CASES[name]

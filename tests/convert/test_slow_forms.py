@@ -11,6 +11,7 @@ from torch.export import Dim, export
 
 from tests.convert import op_check
 from tests.convert.op_check import Outcome, check_op
+from tests.harness.rows import thinned
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.network.layers.activation import Activation
 from trtdiag.network.layers.convolution import Deconvolution
@@ -85,7 +86,8 @@ def test_what_follows_a_normalization_is_elementwise_on_8_6(
     assert activations(segment_of(Normed(norm, act), "8.6", precision)) == 0
 
 
-@pytest.mark.parametrize(
+# Quick: each third: another target, another norm, another dtype.
+@thinned(
     ("norm", "act", "target"),
     [
         (nn.InstanceNorm2d(6), nn.LeakyReLU(0.1), "10.16"),
@@ -96,12 +98,22 @@ def test_what_follows_a_normalization_is_elementwise_on_8_6(
         (nn.InstanceNorm2d(6), nn.LeakyReLU(0.0), "8.6"),  # 0 times an infinite element is NaN
         (nn.InstanceNorm2d(6), nn.Sigmoid(), "8.6"),
     ],
+    every=3,
 )
 def test_elsewhere_it_stays_a_layer(norm: nn.Module | None, act: nn.Module, target: str) -> None:
     assert activations(segment_of(Normed(norm, act), target)) == 1
 
 
-@pytest.mark.parametrize(("channels", "factor"), [(8, 2), (8, 3), (24, 4), (16, 2)])
+# Quick: eight channels and a factor that is odd.
+@pytest.mark.parametrize(
+    ("channels", "factor"),
+    [
+        pytest.param(8, 2, marks=pytest.mark.slow),
+        (8, 3),
+        pytest.param(24, 4, marks=pytest.mark.slow),
+        pytest.param(16, 2, marks=pytest.mark.slow),
+    ],
+)
 def test_float16_pixels_move_by_weights_on_8_6(channels: int, factor: int) -> None:
     layers = [placed.layer for placed in segment_of(Grown(channels, factor), "8.6", Precision.FP16).network.layers]
     assert [layer.stride for layer in layers if isinstance(layer, Deconvolution)] == [(factor, factor)]
@@ -177,7 +189,7 @@ def norm_args(x: torch.Tensor) -> tuple[object, ...]:
     return x, scale, scale - 1, None, None, True, 0.1, 1e-5, False
 
 
-@pytest.mark.parametrize(("mean", "deviation"), [(0.0, 1.0), (50.0, 1.0), (-7.0, 400.0), (0.0, 1e-3), (1000.0, 5.0)])
+@thinned(("mean", "deviation"), [(0.0, 1.0), (50.0, 1.0), (-7.0, 400.0), (0.0, 1e-3), (1000.0, 5.0)], every=4)
 @pytest.mark.parametrize("shape", [(1, 2, 129, 128), (2, 3, 31, 1021), (1, 2, 3, 97, 113), (1, 1, 20000)])
 def test_a_large_norm_is_taken_in_parts_on_8_6(shape: tuple[int, ...], mean: float, deviation: float) -> None:
     args = norm_args(spread(shape, mean, deviation))
@@ -189,7 +201,15 @@ def test_a_large_norm_is_taken_in_parts_on_8_6(shape: tuple[int, ...], mean: flo
     assert normalizations(found) == ([(2,)], 4)
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 129, 128), (3, 2, 1021, 31), (2, 2, 5, 97, 113)])
+# Quick: one; known sizes of each form below.
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2, 3, 129, 128),
+        pytest.param((3, 2, 1021, 31), marks=pytest.mark.slow),
+        pytest.param((2, 2, 5, 97, 113), marks=pytest.mark.slow),
+    ],
+)
 def test_rows_are_the_parts_where_sizes_are_not_known(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_check, "GREATEST", 16)  # five dims of more are too many elements
     x = spread(shape, 5.0)

@@ -49,7 +49,17 @@ def test_sums(places: int, count: int, target: str) -> None:
     assert converted("aten.index_add.default", torch.zeros(places, 3).long(), 0, index, whole, target=target) == 1
 
 
-@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+# Quick: a sum and a product; means and ends are reduced by the same places.
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        "sum",
+        "prod",
+        pytest.param("mean", marks=pytest.mark.slow),
+        pytest.param("amax", marks=pytest.mark.slow),
+        pytest.param("amin", marks=pytest.mark.slow),
+    ],
+)
 def test_reductions(reduce: str) -> None:
     for include_self in (True, False):
         kwargs = {"include_self": include_self}
@@ -100,6 +110,7 @@ class Graph(torch.nn.Module):
         return torch.zeros_like(x).scatter_add(0, places, sent), highest, mean
 
 
+@pytest.mark.slow  # quick: the most pairs of places and indices, in test_indexing_ops.py
 def test_more_pairs_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     edges, nodes = Dim("edges", min=2, max=20_000), Dim("nodes", min=2, max=3_000)

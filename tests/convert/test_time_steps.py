@@ -31,6 +31,7 @@ def test_a_recurrence_over_many_steps(most: int, stays: bool, monkeypatch: pytes
         assert [found.rule for found in report.findings if "aten.gru" in found.message] == ["OPS502"]
 
 
+@pytest.mark.slow  # quick: a recurrence over many steps
 def test_many_recurrences_over_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "MOST_CELLS", 13)  # the edge itself, at a length that is quick to trace
     module = nn.Sequential(nn.GRU(3, 3, batch_first=True), First(), nn.GRU(3, 3, batch_first=True), First()).eval()

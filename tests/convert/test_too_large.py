@@ -76,13 +76,16 @@ def _upsampled(most: int, target: str) -> tuple[dict[str, str], list[str]]:
     return _limits(report), said
 
 
+# Quick: both sides of the limit.
 @pytest.mark.parametrize(
     ("most", "target", "stays"),
     [
         (31, "8.6", []),
         (32, "8.6", ["aten.conv2d.default", "aten.relu.default", "aten.upsample_nearest2d.vec"]),
-        (31, "11.4", []),
-        (32, "11.4", ["aten.conv2d.default"]),  # the last one alone; other layers take it
+        pytest.param(31, "11.4", [], marks=pytest.mark.slow),
+        pytest.param(
+            32, "11.4", ["aten.conv2d.default"], marks=pytest.mark.slow
+        ),  # the last one alone; other layers take it
     ],
 )
 def test_large_tensors_of_the_program(most: int, target: str, stays: list[str]) -> None:

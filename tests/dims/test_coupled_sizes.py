@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.brute_force import best_box
 from tests.harness.coupled_cases import coupled_case, kept_share
+from tests.harness.rows import thinned
 from trtdiag.dims.solver.choose import choose
 from trtdiag.symbolic import Range, parse_condition
 
@@ -62,7 +63,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("name", LARGE)
+@thinned("name", LARGE, every=9)
 def test_large_ranges_keep_most_of_a_product_known_by_hand(name: str) -> None:
     texts, ranges, example, known = LARGE[name]
     box = {symbol: Range(*ends) for symbol, ends in ranges.items()}

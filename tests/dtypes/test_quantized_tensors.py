@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.export import ExportedProgram, export
@@ -36,6 +37,7 @@ def test_what_is_calibrated_here_has_nothing_to_find() -> None:
     assert not [reader for reader in readers if reader.floats or reader.beside]
 
 
+@pytest.mark.slow  # quick: what is calibrated here has nothing to find
 def test_nor_has_what_pt2e_makes_symmetrically() -> None:
     found, rules = facts(pt2e_quantized(net(), (torch.randn(2, 3, 17, 13),)))
     assert found

@@ -352,6 +352,7 @@ print(seen)
 """
 
 
+@pytest.mark.slow  # quick: threads that use a cache at once, in tests/compiling/test_side_by_side.py
 def test_several_programs_use_a_folder_at_once(tmp_path: Path) -> None:
     # Room for 7 of 12 engines of 5 to 10 KB: each program removes what others wrote, while they read it.  Each name is
     # asked for twice: one after the other, 12 names never find what room for 7 has kept of the round before.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.documents.pages import ROOT, blocks
 from tests.harness.forked_runs import run_forked
 from tests.harness.own_converters import EXAMPLE
@@ -16,6 +18,7 @@ def test_the_page_shows_the_files_of_the_package() -> None:
     assert {name: titled[name] for name in SHOWN} == {name: (EXAMPLE / name).read_text() for name in SHOWN}
 
 
+@pytest.mark.slow  # quick: tests/convert/test_own_converters.py checks converters of one's own
 def test_its_own_tests_pass(tmp_path: Path) -> None:
     code = """
 import sys

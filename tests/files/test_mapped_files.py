@@ -80,7 +80,7 @@ def test_what_becomes_of_the_file(path: Path, change: Callable[[Path], None], to
 
 
 def test_it_is_found_by_its_memory_and_goes_with_its_last_user(path: Path) -> None:
-    gc.collect()  # what other tests have left
+    gc.collect(1)  # what the tests just before have left
     file = opened(path)
     seen, gone = np.frombuffer(file, np.uint8)[8:], weakref.ref(file)
     address = int(seen.__array_interface__["data"][0])
@@ -89,7 +89,7 @@ def test_it_is_found_by_its_memory_and_goes_with_its_last_user(path: Path) -> No
     del file
     assert gone() is not None
     del seen
-    gc.collect()
+    gc.collect(0)  # both are new
     assert gone() is None
     assert file_at(address) is None
     assert len(os.listdir("/dev/fd")) == descriptors - 2  # Python's map has one of its own

@@ -198,6 +198,7 @@ def test_two_symbols_keep_the_largest_product_around_the_example(case):
     check_two(case)
 
 
+@pytest.mark.slow  # quick: two symbols around an example
 @QUICK
 @given(TWO)
 def test_two_symbols_without_an_example_keep_the_largest_product(case):

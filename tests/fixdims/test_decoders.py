@@ -53,6 +53,7 @@ def decoders() -> list[Any]:
     return [param for param in live_cases(QUICK) if param.values[0] in DECODERS]
 
 
+@pytest.mark.slow  # quick: tests/fixdims/test_real_runs_judge.py judges runs on real data
 @pytest.mark.parametrize("name", decoders())
 def test_answer_runs_on_real_data(name: str) -> None:
     ask, fix = fixed(name)

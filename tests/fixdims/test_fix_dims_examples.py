@@ -55,6 +55,7 @@ def test_a_dim_that_is_compared_with_its_example_stays_dynamic_with_another_exam
     assert torch.equal(fix.program.module()(x), x + 1)
 
 
+@pytest.mark.slow  # quick: tests/fixdims/test_from_text_truth.py pins what has no dynamic answer
 def test_a_dim_that_only_one_size_fits_becomes_static_with_the_line() -> None:
     spec = {"x": {0: Dim("b", max=64), 1: Dim("t", min=2, max=512)}}
     fix = fix_dims(models.FixedTable(), (torch.randn(2, 128, 8),), dynamic_shapes=spec)
@@ -77,6 +78,7 @@ def test_an_example_outside_the_asked_range_is_replaced_by_a_multiple_of_it() ->
     assert "64 is not in the asked range 135..2160" in change_of(fix, "h").why[0].text
 
 
+@pytest.mark.slow  # quick: the given example is not changed
 def test_an_example_above_the_asked_range_is_divided() -> None:
     spec = {"x": {2: Dim("h", min=8, max=64)}}
     fix = fix_dims(models.Unshuffle(), (torch.randn(1, 3, 128, 64),), dynamic_shapes=spec)

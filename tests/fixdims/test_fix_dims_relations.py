@@ -25,6 +25,7 @@ def test_dims_that_must_be_equal_share_the_common_part_of_their_ranges() -> None
         assert fix.program.module()(torch.ones(size, 3), torch.ones(size, 3)).shape == (size, 3)
 
 
+@pytest.mark.slow  # quick: dims that must be equal share their ranges
 def test_dims_that_are_equal_but_keep_their_range_are_still_a_change() -> None:
     spec = {"x": {0: Dim("a", min=2, max=10)}, "y": {0: Dim("b", min=2, max=10)}}
     fix = fix_dims(models.Sum(), (torch.randn(7, 3), torch.randn(7, 3)), dynamic_shapes=spec)
@@ -33,6 +34,7 @@ def test_dims_that_are_equal_but_keep_their_range_are_still_a_change() -> None:
     assert all(change.kept == (9, 9) and change.lost == "" for change in fix.changes)
 
 
+@pytest.mark.slow  # quick: tests/fixdims/test_choose_cases.py has sums
 def test_a_sum_of_two_sizes_is_left_to_torch() -> None:
     spec = {"a": {1: Dim("p", min=2, max=511)}, "b": {1: Dim("q", min=2, max=13)}, "c": {1: Dim("r", max=1024)}}
     args = (torch.randn(2, 5), torch.randn(2, 7), torch.randn(2, 12))
@@ -68,6 +70,7 @@ def test_a_relation_that_falls_is_left_to_torch() -> None:
         fix.program.module()(torch.ones(size, 3), torch.ones(12 - size, 3))
 
 
+@pytest.mark.slow  # quick: tests/fixdims/test_sizes_in_order.py
 def test_two_ordered_sizes_get_ranges_side_by_side() -> None:
     spec = {"x": {0: Dim("m", min=2, max=100)}, "y": {0: Dim("n", min=2, max=100)}}
     fix = fix_dims(models.Ordered(), (torch.randn(5, 3), torch.randn(7, 3)), dynamic_shapes=spec)

@@ -64,6 +64,7 @@ def test_a_factory_a_tuple_a_module_and_a_callable_give_the_same() -> None:
 
 
 # The name of a file changes nothing.
+@pytest.mark.slow  # quick: tests/examples corrects a U-Net; saved programs are corrected in test_saved_arguments.py
 @pytest.mark.parametrize("name", ["model.pt2", pytest.param("model.ep", marks=pytest.mark.slow)])
 def test_a_file_is_exported_again_with_corrected_dims(tmp_path: Path, name: str) -> None:
     path = saved(tmp_path, name)

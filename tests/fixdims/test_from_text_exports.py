@@ -61,7 +61,7 @@ def sixths(x: Tensor) -> Tensor:
 @thinned(
     ("forward", "size"),
     [(symbolic_modulus, 4), (windows, 48), (halves, 16), (branches, 40), (bounded, 40), (odd, 11), (sixths, 18)],
-    every=3,
+    every=9,
 )
 def test_the_answer_exports_and_runs_at_its_ends(forward: Callable[[Tensor], Tensor], size: int) -> None:
     example = (torch.zeros(2, size),)

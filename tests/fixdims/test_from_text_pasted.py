@@ -80,6 +80,7 @@ def share_same(counts: Counter[tuple[str, str, bool]], wrap: str) -> float:
     return same / (same + other)
 
 
+@pytest.mark.slow  # quick: tests/dims/test_torch_text_fuzz.py reads wrapped texts
 def test_a_sample_of_wrapped_texts() -> None:
     wrong, counts = compared(FEW, FEW_WIDTHS)
     assert wrong == []

@@ -46,6 +46,7 @@ def change(fix: Fix, name: str):
     return next(found for found in fix.changes if found.name == name)
 
 
+@pytest.mark.slow  # quick: an example of one gets another size, in test_fix_dims_examples.py
 def test_an_example_with_a_single_patch_gives_way_to_one_with_several() -> None:
     spec = ({2: Dim("h", min=32, max=2160), 3: Dim("w", min=32, max=2160)},)
     fix = fix_dims(Patches(), (torch.randn(1, 1, 48, 48),), dynamic_shapes=spec)

@@ -51,6 +51,7 @@ def check_the_limit_is_named(ask: Ask) -> None:
     )
 
 
+@pytest.mark.slow  # quick: tests/guards/test_one_answer.py answers a live case
 @pytest.mark.parametrize("name", live_cases(QUICK))
 def test_live_fix(name: str) -> None:
     ask = ask_of(name)

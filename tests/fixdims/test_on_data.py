@@ -114,6 +114,7 @@ def test_keys_and_values_of_a_cache_get_one_dim() -> None:
     assert equations & {"past_k == past_v", "past_v == past_k"}
 
 
+@pytest.mark.slow  # quick: tests/dims/test_asked_by_ops.py has ops that ask for equal sizes
 def test_sizes_that_an_op_of_the_users_own_wants_equal_get_one_dim() -> None:
     """What no shape function says, the runs say."""
     args, dims = (torch.randn(5), torch.randn(5), torch.randn(5)), tuple({0: Dim(name, max=64)} for name in "abc")
@@ -141,6 +142,7 @@ def test_four_sizes_of_one_op_become_two() -> None:
     assert {q < k for q, k in _pairs(fix, "q.shape[2]", "k.shape[2]") if q != k} == {True, False}
 
 
+@pytest.mark.slow  # quick: positions inside of a table, in tests/dims/test_asked_by_ops.py
 def test_a_table_of_positions_ends_the_range() -> None:
     dims = ({0: Dim("b", max=4), 1: Dim("n", max=64)},)
     fix = fix_dims(Positions(37).eval(), (torch.randint(0, 100, (2, 7)),), dynamic_shapes=dims)

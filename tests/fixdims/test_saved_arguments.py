@@ -73,7 +73,8 @@ def _saved(exported: ExportedProgram) -> ExportedProgram:
     return torch.export.load(buffer)
 
 
-@pytest.mark.parametrize("how", ["live", "saved"])
+# Quick: saved programs, which have lost more.
+@pytest.mark.parametrize("how", [pytest.param("live", marks=pytest.mark.slow), "saved"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_dim_is_called_what_the_user_calls_it_and_is_found_again(name: str, how: str) -> None:
     exported = PROGRAMS[name]() if how == "live" else _saved(PROGRAMS[name]())
@@ -107,6 +108,7 @@ def test_fix_dims_answers_for_saved_arguments(name: str) -> None:
     assert fix.plan.range_of(fix.plan.leaves[SITES[name][0]].root).min == 2
 
 
+@pytest.mark.slow  # quick: each dim is called what the user calls it and is found again
 def test_what_is_declared_fits_the_users_own_module() -> None:
     fix = fix_dims(_saved(_named()))
     assert '"xs": (' in fix.code

@@ -171,6 +171,7 @@ def test_a_foreign_file_is_not_written_over(wide_fix: Fix, tmp_path: Path) -> No
     trtdiag.save_programs(wide_fix, tmp_path / "fixed.ep")  # its own files are replaced
 
 
+@pytest.mark.slow  # quick: other ways are named where nothing is exported
 def test_without_exports_an_offer_is_made() -> None:
     fix = trtdiag.fix_dims(even())
     assert fix.several is not None
@@ -198,6 +199,7 @@ def test_one_program_is_as_before() -> None:
         trtdiag.fix_dims(wide(), programs=17)
 
 
+@pytest.mark.slow  # quick: one program is as before
 def test_nothing_is_offered_where_all_sizes_are_kept() -> None:
     fix = trtdiag.fix_dims((nn.ReLU(), (torch.rand(3, 4),), {}, ({0: Dim("b", min=1, max=7)},)), programs=4)
     assert fix.several is None

@@ -36,12 +36,14 @@ def test_a_live_model_is_exported_once_and_answered_without_proof_that_there_was
     assert "best that was found" in note
 
 
+@pytest.mark.slow  # quick: only what is computed counts
 def test_with_time_enough_nothing_is_said_of_the_limit() -> None:
     fix = fix_dims(models.EverySecond(), ARGS, dynamic_shapes=SPEC, solve_limit_s=600)
     assert fix.confirmation.exported
     assert not any("limit" in note for note in fix.notes)
 
 
+@pytest.mark.slow  # quick: a live model is exported once
 def test_exports_of_a_saved_program_count(tmp_path: Path) -> None:
     path = tmp_path / "model.pt2"
     spec = {"x": {1: 2 * Dim("half", min=2, max=64)}, "y": {1: Dim.AUTO}}

@@ -37,6 +37,7 @@ def rows_of(folder: Path) -> dict[str, str]:
     return {row["program"].rpartition(":")[2]: row["state"] for row in rows}
 
 
+@pytest.mark.slow  # quick: steps, work and results of a sweep without Ray
 @needs_ray
 def test_a_crash_is_a_row_and_nothing_is_done_twice(tmp_path: Path) -> None:
     sources = [f"{FACTORIES}:{name}" for name in ("good", "aborts", "raises")]

@@ -158,6 +158,7 @@ def test_changed_descriptions(drawn: st.DataObject, samples: Samples, tmp_path: 
     _outcome(changed(samples.paths[name], tmp_path / "changed.pt2", {member: content}))
 
 
+@pytest.mark.slow  # quick: changed descriptions
 @settings(max_examples=cases(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(flips=FLIPS)
 def test_changed_example_inputs(flips: list[tuple[int, int]], samples: Samples, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from tests.frontend.archive_samples import (
     saved,
     with_program,
 )
+from tests.harness.rows import thinned
 from trtdiag.frontend.archive.read import inspect_archive, read_archive
 
 
@@ -52,7 +53,7 @@ def test_custom_ops_inside_inner_graphs(tmp_path: Path) -> None:
     assert inspect_archive(with_program(source, tmp_path / "c.pt2", change)).custom_namespaces == ("mine",)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@thinned("name", PROGRAMS, every=9)
 def test_reading_gives_the_same_summary(name: str, tmp_path: Path) -> None:
     path = saved(PROGRAMS[name](), tmp_path / "m.pt2")
     assert inspect_archive(path) == read_archive(path).summary

@@ -118,7 +118,7 @@ def _copy_with(checks: tuple[NeededCheck, ...], folder: Path) -> ModuleType:
 
 
 # The lines that are said of each are quick above and in test_data_checks_limits.py.
-@thinned("name", CASES, every=6)
+@thinned("name", CASES, every=9)
 def test_model_with_the_lines_exports_and_computes_the_same(name: str, tmp_path: Path) -> None:
     args, lines, others = CASES[name]
     name = name.split(",")[0]

@@ -107,6 +107,13 @@ commands.cli(asked, standalone_mode=False)
 
 
 @known
+def test_a_file_needs_no_compiler(small: Path) -> None:
+    code = f"{ANALYZE.format(deferred=True, name='deferred')}\nprint([name for name in {HEAVY} if name in sys.modules])"
+    assert run(code, small.parent).splitlines() == ["[]"]
+
+
+@known
+@pytest.mark.slow  # quick: a file needs no compiler, above
 def test_what_a_file_needs_and_what_comes_when_it_is_used(small: Path) -> None:
     code = f"""
 {ANALYZE.format(deferred=True, name="deferred")}

@@ -131,6 +131,7 @@ def test_ranges_guards_roles_and_calling_convention_are_kept() -> None:
     assert capture(moved).hints == capture(exported).hints
 
 
+@pytest.mark.slow  # quick: ranges, guards and the calling convention are kept
 def test_to_a_gpu_and_back_is_the_same_program() -> None:
     """Weights without content can be on a GPU that is not there."""
     with FakeTensorMode(allow_non_fake_inputs=True):
@@ -149,6 +150,7 @@ def test_a_program_that_is_there_is_given_as_it_is() -> None:
     assert on_device(exported, "cpu") is exported
 
 
+@pytest.mark.slow  # quick: it runs there in every nested graph
 def test_a_tensor_made_without_a_device_is_made_there() -> None:
     exported = exported_everywhere()
     for located in walk(exported.graph_module):

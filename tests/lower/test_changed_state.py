@@ -61,7 +61,8 @@ def exported_of(module: nn.Module) -> ExportedProgram:
     return export(module, (torch.randn(3, 4),), dynamic_shapes=({0: Dim("batch", min=2, max=13)},))
 
 
-@pytest.mark.parametrize("keep", [keeps_by_default, keep_nothing])
+# Quick: what a user gets.
+@pytest.mark.parametrize("keep", [keeps_by_default, pytest.param(keep_nothing, marks=pytest.mark.slow)])
 def test_running_statistics_of_a_training_batch_norm(keep: object) -> None:
     torch.manual_seed(0)
     module = Norms().train()
@@ -173,6 +174,7 @@ def test_a_cache_that_changes_from_call_to_call() -> None:
         torch.testing.assert_close(run.held(str(name)), getattr(module, str(name)), rtol=0, atol=0)
 
 
+@pytest.mark.slow  # quick: tests/lower/test_lowered_programs.py has it for all programs
 def test_the_program_keeps_its_own_roles_and_tensors() -> None:
     exported = export(Cache(), (torch.randn(2, 3, 4), torch.tensor([0, 1, 2])))
     before = str(exported.graph_signature)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
+from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, assert_same, lowered_of, targets, user_outputs
 from tests.lower.complex_rows import ARITHMETIC, DYNAMIC, FUNCTIONS, MOVES, PRODUCTS, TRANSFORMS, Row, written
 from tests.random_cases import some
@@ -167,7 +168,7 @@ STAYS: Mapping[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", STAYS)
+@thinned("name", STAYS, every=9)
 def test_what_is_not_written_stays_alone_with_its_reason(name: str) -> None:
     op, target, why = STAYS[name]
     longest = 513 if "long dynamic" in name else 13
@@ -185,6 +186,7 @@ def lowered_with(exported: ExportedProgram, **options: object) -> Lowered:
     return lower(program, check_metadata(program), has_converter, **options)  # type: ignore[arg-type]  # as lower's
 
 
+@pytest.mark.slow  # quick: what is not written stays alone with its reason
 def test_doubles_and_kept_ops_follow_the_options() -> None:
     example = (torch.randn(4, 5),)
     double = export(Island(STAYS["doubles"][0]), example, dynamic_shapes=({0: N},))

@@ -12,6 +12,7 @@ from torch.export import Dim, export
 from torch.nn import functional as F
 
 from tests.lower.agreement import assert_lowered_agrees, keep_nothing
+from tests.random_cases import some
 from trtdiag.graph.operators import writes
 
 Op = Callable[[Tensor], Tensor]
@@ -81,7 +82,7 @@ EXPORTED = [name for name in OPS if "quantile" not in name or torch.__version__ 
 
 
 def test_decompositions_that_write_in_place_come_out_functional() -> None:
-    check_functional(EXPORTED)
+    check_functional(some(EXPORTED, 3))
 
 
 @pytest.mark.slow  # the quick run has them in one program, above

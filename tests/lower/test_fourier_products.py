@@ -41,6 +41,7 @@ def close(got: Tensor, wanted: Tensor, dtype: torch.dtype) -> None:
     assert (got - wanted).abs().max() <= allowed
 
 
+@pytest.mark.slow  # quick: tests/lower/test_complex_numbers.py has transforms
 @each("points", LENGTHS)
 def test_transforms_of_all_lengths_are_those_of_an_fft(points: int) -> None:
     torch.manual_seed(points)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, export, save
@@ -51,6 +52,7 @@ def test_a_replay_that_runs_out_of_time_does_not_claim_to_be_complete(tmp_path: 
     assert replay.nodes == {}
 
 
+@pytest.mark.slow  # quick: the program and its ShapeEnv stay as they were, in test_lowered_programs.py
 def test_replaying_leaves_the_programs_own_guards_alone() -> None:
     example = (torch.randn(1, 3, 32, 24),)
     exported = export(Mixed(), example, dynamic_shapes={"x": {2: Dim.AUTO, 3: Dim.AUTO}})

@@ -26,6 +26,7 @@ SLOW = (
 FAILS_IN_TORCH = frozenset({"patchtst", "llm_gpt2_12l"})
 
 
+@pytest.mark.slow  # quick: each pass and each op by itself; models are compiled and compared
 @pytest.mark.zoo
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_a_lowered_model_gives_the_same_numbers(name: str) -> None:

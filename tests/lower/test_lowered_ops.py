@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.nn import functional as F
 
+from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, keep_nothing, targets
 
 Op = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
@@ -121,7 +122,8 @@ def check_decomposed(names: Sequence[str]) -> None:
     assert set(names) <= {str(node.target) for node in exported.graph.nodes}
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+# Quick: two parts of five, of all kinds of ops; converters are compared with PyTorch by themselves.
+@thinned("part", range(PARTS), every=4)
 def test_ops_are_decomposed_and_give_the_same_numbers(part: int) -> None:
     check_decomposed(list(OPS)[part::PARTS])
 
@@ -136,7 +138,10 @@ def flash(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x[None], x[None], x[None])
 
 
-@pytest.mark.parametrize(("op", "decomposed"), [(lambda x: flash(x)[0], True), (flash, False)])
+# Quick: where it is read.
+@pytest.mark.parametrize(
+    ("op", "decomposed"), [pytest.param(lambda x: flash(x)[0], True, marks=pytest.mark.slow), (flash, False)]
+)
 def test_an_output_that_a_decomposition_gets_wrong_matters_where_it_is_read(op: Op, decomposed: bool) -> None:
     """torch's decomposition of this op returns the weights in the place of their logarithm, with an axis more."""
     example = (torch.randn(3, 6, 5),)

@@ -53,6 +53,7 @@ def test_assertions_go_and_so_do_the_sizes_computed_for_them() -> None:
     assert changed(lowered, "assertions") > 0
 
 
+@pytest.mark.slow  # quick: tests/lower/test_precision_rules.py has the casts
 def test_copies_that_change_nothing_go_and_casts_that_do_stay() -> None:
     class Copies(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -67,6 +67,7 @@ def test_a_live_program_with_a_derived_dim() -> None:
 
 
 # torch reads what our reader reads: test_archive_round_trip.py has that in the quick run.
+@pytest.mark.slow  # quick: a loaded block with a derived dim, in test_nested_graphs.py
 @pytest.mark.parametrize("own_reader", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_loaded_program_with_a_derived_dim_keeps_its_guards(own_reader: bool, tmp_path: Path) -> None:
     exported = mixed()

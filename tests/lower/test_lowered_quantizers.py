@@ -54,7 +54,8 @@ def held(lowered: Lowered) -> list[torch.dtype]:
     return [tensor.dtype for node, tensor in lowered.held().items() if node.users]
 
 
-@pytest.mark.parametrize("optimizer", [False, True])
+# Quick: PyTorch's own.
+@pytest.mark.parametrize("optimizer", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("taken_apart", [False, True])
 def test_fake_quantization_becomes_two_ops_and_weights_of_int8(optimizer: bool, taken_apart: bool) -> None:
     # Torch's fake quantization has no kernel for sizes that are symbols.

@@ -107,6 +107,7 @@ def test_what_cannot_be_repaired_says_why() -> None:
     assert "input" in defects["x"].cause
 
 
+@pytest.mark.slow  # quick: what cannot be repaired says why
 def test_a_node_behind_a_lost_data_dependent_size_is_reported() -> None:
     class Picks(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

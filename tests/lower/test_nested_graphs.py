@@ -104,6 +104,7 @@ class Autocast(nn.Module):
         return y, low, high, mixed, deep, product, off, self.lift(x)
 
 
+@pytest.mark.slow  # quick: an op that autocast changes inside is taken apart
 def test_the_casts_of_autocast_become_ops() -> None:
     torch.manual_seed(0)
     exported = exported_of(Autocast())
@@ -147,7 +148,7 @@ def test_an_op_that_autocast_changes_inside_is_taken_apart() -> None:
 
 
 # Blocks without gradients are quick by themselves.
-@thinned("around", ["nothing", "no_grad", "autocast"], every=2)
+@thinned("around", ["nothing", "no_grad", "autocast"], every=9)
 def test_branches_stay_whole_with_a_limit(around: str) -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -206,6 +207,7 @@ def test_loops_stay_whole_with_a_limit() -> None:
     assert ["as long as a condition" in limit.why for limit in lowered.limits] == [True]
 
 
+@pytest.mark.slow  # quick: a block without gradients becomes ops of the graph
 def test_a_name_that_the_block_shares_with_an_op_outside_is_made_unique() -> None:
     class Names(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

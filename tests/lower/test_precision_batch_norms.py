@@ -51,7 +51,8 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("precision", [Precision.FP16, Precision.BF16])
+# Quick: float16; bfloat16 goes the same way.
+@pytest.mark.parametrize("precision", [Precision.FP16, pytest.param(Precision.BF16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_convolution_takes_it_in(kind: str, precision: Precision) -> None:
     torch.manual_seed(0)

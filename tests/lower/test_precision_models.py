@@ -99,6 +99,7 @@ def block():
     return Block().eval(), (torch.randn(2, 13, 32), torch.tensor([4000])), {}, dims
 
 
+@pytest.mark.slow  # quick: far positions keep their angles
 @HALF
 def test_a_decoder_block(precision, rtol, atol):
     after = assert_close(block(), precision, rtol, atol)

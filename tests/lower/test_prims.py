@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
+from tests.random_cases import some
 from trtdiag.lower.prims import _OVERLOADS, _WRITTEN_OUT
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
@@ -97,7 +98,7 @@ def check_prims(names: list[str]) -> None:
 
 
 def test_prims_become_aten_ops() -> None:
-    check_prims(list(OPS))
+    check_prims(some(list(OPS), 2))
 
 
 @pytest.mark.slow  # the quick run has them in one program, above

@@ -109,6 +109,7 @@ class Attends(nn.Module):
         return self.layer(y), attended, causal, torch.rand_like(y)
 
 
+@pytest.mark.slow  # quick: all random numbers are drawn in order before one engine
 def test_attention_that_drops_weights_is_taken_apart_on_a_cpu() -> None:
     module = Attends().train()
     check_drawn(module, _compiled(module))
@@ -170,6 +171,7 @@ def test_a_saved_program_draws_the_same(tmp_path: Any) -> None:
     torch.testing.assert_close(loaded(x), wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow  # quick: tests/compiling/test_torch_backend.py has the options of compile
 def test_torch_compile_takes_the_option() -> None:
     module = Draws("dropout").train()
     torch._dynamo.reset()

@@ -102,7 +102,7 @@ class Several(nn.Module):
         ((3, 1, 2, 1), [3]),  # the short ones fill it
         ((5, 1), [5]),
     ],
-    every=2,
+    every=9,
 )
 def test_many_that_are_short_count_together(
     lengths: tuple[int, ...], left: list[int], monkeypatch: pytest.MonkeyPatch
@@ -188,6 +188,7 @@ def states_exported(steps: int, recorded_wrong: bool, **options: Any) -> Exporte
     return exported
 
 
+@pytest.mark.slow  # quick: a recurrent layer of known length is unrolled
 @pytest.mark.parametrize(
     "options", [pytest.param({"num_layers": 2, "bidirectional": True}, marks=pytest.mark.slow), {"proj_size": 3}]
 )

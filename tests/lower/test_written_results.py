@@ -171,6 +171,7 @@ LEFT: dict[str, tuple[Op, str]] = {
 }
 
 
+@pytest.mark.slow  # quick: a write that has no inverse stays, in test_lowered_programs.py
 @pytest.mark.parametrize("name", LEFT)
 def test_what_cannot_be_led_back_stays_as_it_is(name: str) -> None:
     op, why = LEFT[name]

@@ -73,7 +73,8 @@ def _causes(report: Report) -> list[Constraint]:
     return [c for c in report.analysis.dims.constraints if c.verdict is Verdict.BREAKS and not c.follows]
 
 
-@pytest.mark.parametrize("saved", [False, True])
+# Quick: saved programs, which have lost more.
+@pytest.mark.parametrize("saved", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_ranges_of_derived_sizes_are_exact(saved: bool, tmp_path: Path) -> None:
     dims = {0: Dim("batch", min=1, max=10), 1: Dim("seq", max=77)}
     source: Any = (TwoLinears(), (torch.randn(3, 5, 4),), {}, {"x": dims})
@@ -104,6 +105,7 @@ def _encoder() -> Report:
     return trtdiag.analyze((Encoder(), ENCODED, {}, {"x": {2: ENCODED_DIMS["h"], 3: ENCODED_DIMS["w"]}}))
 
 
+@pytest.mark.slow  # quick: ranges of derived sizes are exact
 def test_the_encoder_that_pools_pairs() -> None:
     report = _encoder()
     h = next(c for c in _causes(report) if c.origin.branch)
@@ -155,6 +157,7 @@ def test_a_node_stripped_in_the_middle_is_named_and_repaired() -> None:
     assert "val" not in node.meta
 
 
+@pytest.mark.slow  # quick: no guard is lost between torch and the report
 def test_unbounded_and_broken_are_both_found_in_a_saved_file_alone(tmp_path: Path) -> None:
     save(_unshuffled(), tmp_path / "auto.pt2")
     report = trtdiag.analyze(tmp_path / "auto.pt2")

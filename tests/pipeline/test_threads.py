@@ -56,6 +56,7 @@ def _told(report: Report) -> list[object]:
     return [stages, report.analysis.not_checked, list(report.findings)]
 
 
+@pytest.mark.slow  # quick: threads that compile, in tests/compiling/test_side_by_side.py
 def test_analyze(paths: dict[str, Path]) -> None:
     names = [*paths, "branches", "shared", "branches"]
     assert len(names) == THREADS

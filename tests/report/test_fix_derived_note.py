@@ -10,6 +10,7 @@ from torch import nn
 from torch.export import Dim, export, load, save
 
 
+@pytest.mark.slow  # quick: tests/lower/test_nested_graphs.py has such a program
 def test_a_loaded_program_with_a_derived_dim_cannot_be_decomposed_and_the_way_round_works(tmp_path: Path) -> None:
     spec = {"input": {0: 2 * Dim("_n", min=2, max=8)}}
     program = export(nn.ReLU(), (torch.randn(6, 5),), dynamic_shapes=spec)

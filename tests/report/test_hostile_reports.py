@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis
 
+from tests.harness.rows import thinned
 from trtdiag.analysis.registry import rules
 from trtdiag.errors import UserError
 from trtdiag.report.report import Report
@@ -107,7 +108,7 @@ def test_no_string_of_a_saved_report_becomes_markup(attack: str, tmp_path: Path)
     assert hostile.scripts[-1] == plain.scripts[-1]
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+@thinned("attack", ATTACKS, ids=range(len(ATTACKS)), every=4)
 def test_the_data_of_the_graph_stay_data(attack: str, tmp_path: Path) -> None:
     view = json.loads(json.dumps(body()["page"]["view"]))
     plain = {"summary": "s", "layout_note": "", "payload": "{}"}

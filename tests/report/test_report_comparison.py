@@ -181,7 +181,16 @@ def of_a_later_version(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("later", [(True, False), (False, True), (True, True)], ids=["before", "after", "both"])
+# Quick: both reports.
+@pytest.mark.parametrize(
+    "later",
+    [
+        pytest.param((True, False), marks=pytest.mark.slow),
+        pytest.param((False, True), marks=pytest.mark.slow),
+        (True, True),
+    ],
+    ids=["before", "after", "both"],
+)
 @pytest.mark.parametrize("most", [13, 29], ids=["same", "changed"])
 def test_keys_of_a_later_version_are_no_change(
     later: tuple[bool, bool], most: int, three: Report, tmp_path: Path

@@ -128,6 +128,7 @@ def test_ranking_and_json_agree(three: Report) -> None:
     assert line in " ".join(written.getvalue().split())
 
 
+@pytest.mark.slow  # quick: tests/report/test_similar_findings.py folds what is alike
 def test_a_shattered_program_is_folded_and_says_so() -> None:
     report = report_of(MOST_STEPS // 2 + 2)
     html = section(report)

@@ -209,7 +209,7 @@ def _leaks(text: str) -> list[str]:
 
 
 # One kind of text is written alike for all programs.
-@thinned("name", PROGRAMS, every=3)
+@thinned("name", PROGRAMS, every=9)
 def test_analyze_calls_sizes_by_the_users_names(name: str) -> None:
     report = analyze(PROGRAMS[name]())
     assert _leaks(repr(report)) == []

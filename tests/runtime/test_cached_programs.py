@@ -39,7 +39,7 @@ TARGETS = ("11.4", "8.6")
 
 
 # Quick: each third; torch loads and exports programs without caches in test_assembled_programs.py.
-@thinned(("target", "how"), [(target, how) for target in TARGETS for how in WAYS], every=3)
+@thinned(("target", "how"), [(target, how) for target in TARGETS for how in WAYS], every=9)
 def test_saved_and_exported_programs_go_on_as_the_model(target: str, how: str, tmp_path: Path) -> None:
     model = Decoder()
     program = trtdiag.compile(

@@ -190,6 +190,7 @@ OTHERS: dict[str, tuple[Callable[..., Any], str]] = {
 }
 
 
+@pytest.mark.slow  # quick: a cache of other dims is no update
 @each("name", OTHERS)
 def test_what_is_not_proven_to_fit_is_no_update_and_agrees(name: str) -> None:
     run, why = OTHERS[name]

@@ -142,8 +142,9 @@ def test_an_export_promises_no_more_than_the_engine_runs() -> None:
     assert ends.upper == 8
 
 
+# Quick: the backend that looks at what is traced.
 @pytest.mark.parametrize("dynamic", [True, False])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", [pytest.param("eager", marks=pytest.mark.slow), "aot_eager"])
 def test_compiles_without_a_graph_break(backend: str, *, dynamic: bool) -> None:
     torch._dynamo.reset()
     calls = Calls()

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
+from tests.harness.rows import thinned
 from tests.runtime.compiling import compiled
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
@@ -94,7 +95,7 @@ def _saved_and_loaded(exported: torch.export.ExportedProgram) -> nn.Module:
     return module
 
 
-@pytest.mark.parametrize("model", [Layer(5, 7), Apart(), WithoutInputs(), SizesInside(), FromData()], ids=type)
+@thinned("model", [Layer(5, 7), Apart(), WithoutInputs(), SizesInside(), FromData()], ids=type, every=3)
 @pytest.mark.parametrize(
     ("dims", "strict", "called"),
     [
@@ -150,7 +151,8 @@ def test_a_range_that_the_engine_does_not_take_is_refused_in_the_export() -> Non
         torch.export.export(Calling(program), (torch.randn(7, 6),))
 
 
-@pytest.mark.parametrize("strict", [False, True])
+# Quick: torch's own default.
+@pytest.mark.parametrize("strict", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_autocast_around_an_export_does_not_reach_the_program(strict: bool) -> None:
     program = _made(Apart())
     with torch.autocast("cpu", dtype=torch.bfloat16):

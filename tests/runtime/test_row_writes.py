@@ -116,6 +116,7 @@ def _moved(cache: Tensor, x: Tensor, at: Tensor) -> Tensor:
 FORMS = (_any_places, _old_is_read, _twice, _added, _along_heads, _every_other, _one_head, _moved)
 
 
+@pytest.mark.slow  # quick: of a cache of all layers the steps are written
 @each("run", FORMS, ids=lambda run: run.__name__)
 def test_forms_that_no_layer_takes_are_written_behind_the_engine(run: Callable[..., Any]) -> None:
     model = Changed(run)

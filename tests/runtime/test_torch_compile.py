@@ -165,6 +165,7 @@ def test_ops_stay_whole() -> None:
     assert seen == [{"aten.linear.default"}, {"aten.linear.default", "aten.softmax.int"}]
 
 
+@pytest.mark.slow  # quick: dynamic sizes need one program
 def test_floats_of_the_model_are_guarded_constants() -> None:
     """With everything dynamic, torch hands ``eps`` over as a tensor; another value compiles again."""
     model, programs = nn.BatchNorm1d(5).eval(), []
@@ -211,7 +212,8 @@ class Mixed(nn.Module):
         return self.norm(y), y.detach(), y.argmax(), x.shape[0], self.cache * 2
 
 
-@pytest.mark.parametrize("dynamic", [True, False])
+# Quick: fixed sizes.
+@pytest.mark.parametrize("dynamic", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_under_grad_mode_results_ask_for_gradients_as_those_of_the_model(*, dynamic: bool) -> None:
     model = Mixed()
     reference = copy.deepcopy(model)

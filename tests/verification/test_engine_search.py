@@ -57,6 +57,7 @@ def _culprit(found: State) -> Culprit:
     return found.verification.culprit
 
 
+@pytest.mark.slow  # quick: a fault of a fusion is told by the last range that shows it
 @pytest.mark.parametrize("turn", [0, *(pytest.param(turn, marks=pytest.mark.slow) for turn in (TURN, LENGTH - 1))])
 def test_the_op_is_found_in_few_builds(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found, made = _compiled(monkeypatch, with_other_activation, turn)
@@ -192,6 +193,7 @@ class Hides(torch.nn.Module):
         return z + y
 
 
+@pytest.mark.slow  # quick: an op whose output ends the fault is named
 def test_right_tensors_that_hide_a_fault_do_not_clear_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made = register(monkeypatch, get_backend("reference"), with_other_activation)
     asked = (Hides().eval(), (torch.randn(3, 5),), {}, {"x": {0: Dim("b", min=1, max=7)}})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import gcd
@@ -56,6 +57,17 @@ class Stretch:
                 return start + step * (done + int(hits[0]))
             done, window = done + window, window * 64
         return None
+
+    def from_on(self, value: int) -> Iterator[int]:
+        """The values that are not below ``value``, in order; without an end where there is none."""
+        first = value if self.low is None else max(value, self.low)
+        period, places = len(self.mask), np.flatnonzero(self.mask).tolist()
+        for base in itertools.count(first - first % period, period) if places else ():
+            for place in places:
+                if self.high is not None and base + place > self.high:
+                    return
+                if base + place >= first:
+                    yield base + place
 
     def clipped(self, range_: Range) -> Stretch | None:
         """The part inside ``range_``; ``None`` when nothing is left."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 
 import numpy as np
 
@@ -127,11 +128,8 @@ class ValueSet:
 
     def members(self, limit: int) -> Iterator[int]:
         """At most ``limit`` members in order, from the least on (from 0 on where there is no least)."""
-        value = self.min if self.min is not None else self.at_least(0)
-        while value is not None and limit > 0:
-            yield value
-            limit -= 1
-            value = self.at_least(value + 1)
+        least = self.min if self.min is not None else 0
+        return islice(chain.from_iterable(part.from_on(least) for part in self.stretches), max(limit, 0))
 
     def intersect(self, other: ValueSet) -> ValueSet:
         """The members of both, inside both ranges."""

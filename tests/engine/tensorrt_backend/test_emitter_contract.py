@@ -11,7 +11,7 @@ from network_cases import ORIGIN
 from standin import ContractError, TensorRT
 from written import write
 
-from tests.harness.rows import each
+from tests.harness.rows import each, thinned
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, NetworkBuilder
@@ -25,7 +25,7 @@ from trtdiag.targets import RTX_TARGETS, TARGETS
 VERSIONS = [target.version for target in (*TARGETS, *RTX_TARGETS)]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@thinned("version", VERSIONS, every=9)
 @each("name", CASES)
 def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: str) -> None:
     network = case_for(name, version).network()

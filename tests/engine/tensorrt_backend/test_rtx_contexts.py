@@ -137,6 +137,7 @@ def test_contexts_of_a_process_share_a_cache(tmp_path: Path) -> None:
         runs.clear()
 
 
+@pytest.mark.slow  # quick: kernels are there for the next process
 def test_a_file_of_another_gpu_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "kernels"
     path.write_bytes(b"of another GPU")
@@ -154,6 +155,7 @@ def test_what_is_no_file_is_refused_before_the_run(tmp_path: Path) -> None:
         assert why in caught.value.because
 
 
+@pytest.mark.slow  # quick: what is no file is refused before the run
 def test_kernels_that_cannot_be_written_are_said_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "kernels"
     with caplog.at_level(logging.WARNING), _written(tmp_path / "nothing", None):

@@ -101,7 +101,7 @@ def _says(target: Target, network: Network) -> bool:
 
 
 # What a target has of a layer is quick for all in tests/network and in test_emitter_contract.py.
-@thinned("name", _CASES, every=4)
+@thinned("name", _CASES, every=12)
 def test_the_builder_says_what_the_target_says(name: str) -> None:
     network = _CASES[name].network()
     release = get_rtx_target(None)

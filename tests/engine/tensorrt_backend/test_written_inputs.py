@@ -116,8 +116,17 @@ def test_graphs_are_recorded_for_the_memory_that_they_write_to() -> None:
     assert engine.gpu.recorded == 2
 
 
+# Quick: one of the four ways to write; tests/network has them all.
 @pytest.mark.skipif(installed_rtx_version() is None, reason="tensorrt-rtx is not installed")
-@pytest.mark.parametrize("name", ["index_copy", "slice", "each batch", "given, of any batch"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "index_copy",
+        pytest.param("slice", marks=pytest.mark.slow),
+        pytest.param("each batch", marks=pytest.mark.slow),
+        pytest.param("given, of any batch", marks=pytest.mark.slow),
+    ],
+)
 def test_the_builder_takes_caches_that_are_written_in_place(name: str) -> None:
     model: torch.nn.Module
     given: tuple[torch.Tensor, ...]
