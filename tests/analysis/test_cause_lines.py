@@ -115,6 +115,7 @@ def _data() -> tuple[Any, ...]:
     return Slices(), (torch.randn(7), torch.tensor([3, 2])), {}, {"x": auto, "n": auto}
 
 
+@pytest.mark.slow  # quick: a library's line stands beside the user's
 def test_a_saved_program_does_not_blame_what_reads_it(tmp_path: Path) -> None:
     module, args, _, dims = _data()
     torch.export.save(export(module, args, dynamic_shapes=dims), tmp_path / "sliced.pt2")

@@ -165,6 +165,7 @@ def test_what_weights_come_from(tmp_path: Path) -> None:
         assert torch.equal(compiled(x), expected), weights
 
 
+@pytest.mark.slow  # quick: values that decide what is in engines are refused, above
 def test_weights_that_do_not_fit_are_refused_with_what_differs(tmp_path: Path) -> None:
     compiled, state, x = _compiled(_model(1)), _model(2).state_dict(), _x()
     before = compiled(x)

@@ -183,6 +183,7 @@ def test_colours_say_the_same_in_words_and_what_is_missing_says_why(html: str) -
         assert seen.console == []
 
 
+@pytest.mark.slow  # quick: what a compilation measured colours its graph
 def test_times_and_differences_colour_where_they_were_measured(report: Report) -> None:
     rendering = report.rendering
     data = json.loads(rendering.view["graph"]["payload"])

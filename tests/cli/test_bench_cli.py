@@ -32,6 +32,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow  # quick: a report takes up the times
 def test_tables_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ("--sizes", "max", "--sizes", "x.shape[0]=7,x.shape[1]=8")
     assert (

@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch.export import export, save
 
+from tests.harness.rows import thinned
 from trtdiag.cli.commands import cli
 from trtdiag.cli.main import main
 from trtdiag.cli.streams import StandardOutput
@@ -114,7 +115,7 @@ def _printing_to(stream: object) -> Iterator[None]:
 
 
 @full
-@pytest.mark.parametrize("line", LINES, ids=PRINTING)
+@thinned("line", LINES, ids=PRINTING, every=4)
 def test_a_full_device_is_told(line: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open("/dev/full", "w", encoding="utf-8") as device, _printing_to(device):
         code = _ended(*line, folder=folder)
@@ -125,7 +126,7 @@ def test_a_full_device_is_told(line: list[str], folder: Path, capsys: pytest.Cap
 
 
 @posix
-@pytest.mark.parametrize("line", LINES, ids=PRINTING)
+@thinned("line", LINES, ids=PRINTING, every=4)
 def test_a_pipe_that_nobody_reads_is_not_told(
     line: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,7 +138,7 @@ def test_a_pipe_that_nobody_reads_is_not_told(
     assert code == 141
 
 
-@pytest.mark.parametrize("line", LINES, ids=PRINTING)
+@thinned("line", LINES, ids=PRINTING, every=3)
 def test_closed_output_is_told(line: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with _printing_to(None):
         code = _ended(*line, folder=folder)

@@ -114,8 +114,9 @@ def test_what_raises_is_named(
     assert sorted(folder.glob("trtdiag-crash*")) == []
 
 
+# Quick: a factory; --import goes the same way.
 @pytest.mark.parametrize("body", ["raise ValueError('planted')", "import sys; sys.exit(0)", "def f(:", "1 / 0"])
-@pytest.mark.parametrize("how", ["factory", "--import"])
+@pytest.mark.parametrize("how", ["factory", pytest.param("--import", marks=pytest.mark.slow)])
 def test_a_module_that_cannot_be_imported(
     body: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

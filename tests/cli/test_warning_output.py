@@ -61,6 +61,7 @@ def test_quiet_is_silent(recwarn: pytest.WarningsRecorder, capsys: pytest.Captur
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow  # quick: the graph of an export that failed comes with verbose alone
 @pytest.mark.usefixtures("folder")
 def test_verbose_tells_all(recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]) -> None:
     texts = warned(recwarn, "--keep-in-torch", "nosuch", "-v")

@@ -87,6 +87,7 @@ def test_ops_behind_a_size_from_data_are_in_engines_and_a_larger_one_is_refused(
             assert "compile with a greater bound in --assume" in told
 
 
+@pytest.mark.slow  # quick: no run beyond what is assumed gives a result
 def test_a_count_that_an_engine_finds_is_held_to_what_was_assumed(tmp_path: Path) -> None:
     asked = spoken()
     program = compiled(asked, assume={"index": (1, 3), "item": 9})

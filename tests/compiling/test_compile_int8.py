@@ -78,6 +78,7 @@ def test_saved_and_compared_again(state: State, tmp_path: Path) -> None:
     assert torch.equal(rebuilt(x), loaded(x))
 
 
+@pytest.mark.slow  # quick: tests/report has the table of what was quantized
 def test_the_report(state: State, tmp_path: Path) -> None:
     report = state.report
     body = json.loads(report.to_json())
@@ -155,6 +156,7 @@ def test_a_program_that_is_quantized_already() -> None:
     assert facts.quantization is None
 
 
+@pytest.mark.slow  # quick: what is refused, and options without effect in tests/pipeline
 def test_data_without_int8_changes_nothing() -> None:
     with pytest.warns(OptionWarning, match="precision is fp16") as told:
         found = trtdiag.compile(exported_net(), backend="reference", precision="fp16", calibrate=images(1))

@@ -31,7 +31,7 @@ def _compiled(asked: Asked, target: str, **options: object) -> State:
 # The newest target is quick in the tests below, and in test_compile.py at every size.
 @pytest.mark.parametrize("target", ["8.6", pytest.param("11.4", marks=pytest.mark.slow)])
 # Images are quick in test_layer_programs.py.
-@thinned("model", [decoder, unet, instance_norm, linear], ids=lambda model: model.__name__, every=3)
+@thinned("model", [decoder, unet, instance_norm, linear], ids=lambda model: model.__name__, every=4)
 def test_a_model_is_one_engine_and_agrees_at_every_corner(model: Callable[[], Asked], target: str) -> None:
     found = _compiled(model(), target)
     assert len(found.engines) == 1, [f"{entry.op}: {entry.limit.why}" for entry in found.plan.partitioned.fallback]

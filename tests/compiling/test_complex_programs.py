@@ -167,6 +167,7 @@ def test_complex_inputs_and_outputs_cross_as_views() -> None:
     assert not [each for each in found.report.findings if each.severity.value != "info"]
 
 
+@pytest.mark.slow  # quick: tests/lower/test_precision_rules.py has what stays
 def test_products_of_a_transform_stay_in_float32() -> None:
     program = log_mel(50, 700)
     report = trtdiag.analyze(program, precision="fp16", target="11.4")
@@ -188,6 +189,7 @@ def test_complex_weights_that_are_not_there_are_constants_too() -> None:
     assert len(report.analysis.partition.partitioned.segments) == 1
 
 
+@pytest.mark.slow  # quick: tests/artifact/test_refit.py; complex weights are constants of their parts in tests/lower
 def test_complex_weights_can_be_put_in_later() -> None:
     torch.manual_seed(3)
     size = trtdiag.Input((2, 2, 9, 8))

@@ -116,6 +116,7 @@ class TestChoosing:
         assert state.optimization is not None
         assert all("less than 2%" in whole.why_not for whole in state.optimization.wholes[1:])
 
+    @pytest.mark.slow  # quick: a way that a block lacks is not taken for it
     def test_what_does_not_agree_is_not_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _timed(monkeypatch, IN_TURNS, [10.0, 1.0, 2.0])
         refused = []
@@ -158,8 +159,16 @@ def test_nothing_is_compiled_for_inductor_alone() -> None:
         compile_in_stages(_net(), CompileOptions(backend="inductor"))
 
 
+# Quick: a norm and wide types; the others have no form of their own.
 @pytest.mark.parametrize(
-    "asked", [pytest.param(decoder, marks=pytest.mark.slow), unet, instance_norm, linear, wide_types]
+    "asked",
+    [
+        pytest.param(decoder, marks=pytest.mark.slow),
+        pytest.param(unet, marks=pytest.mark.slow),
+        instance_norm,
+        pytest.param(linear, marks=pytest.mark.slow),
+        wide_types,
+    ],
 )
 def test_a_segment_exported_by_itself_computes_what_its_engine_does(asked: Callable[[], Any]) -> None:
     state = compile_in_stages(asked(), CompileOptions("8.6", "reference", verify=False, partition=OPTIONS.partition))

@@ -160,6 +160,7 @@ def test_a_mended_program_is_saved_loaded_and_exported_again(monkeypatch: pytest
     assert verify_saved(loaded, asked).verification.passed
 
 
+@pytest.mark.slow  # quick: an op that is wrong by itself is left to PyTorch
 def test_a_mended_program_is_known_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The outputs that it has for its own sake do not make its network another one."""
     found, made, module = _compiled(monkeypatch, _fused, _exported(Blocks, 6))

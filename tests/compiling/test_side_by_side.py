@@ -72,6 +72,7 @@ def test_threads_run_programs_that_none_has_run_before(count: int) -> None:
             done.result()
 
 
+@pytest.mark.slow  # quick: threads run programs that none has run before
 def test_threads_load_save_and_let_go(tmp_path: Path) -> None:
     """Programs come and go in each thread, with engines that they share, while one file is saved again and again."""
     path = tmp_path / "a.ep"

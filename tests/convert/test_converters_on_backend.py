@@ -10,6 +10,7 @@ import torch
 from tests.convert import op_check
 from tests.convert.on_backend import Beside
 from tests.convert.op_check import check_op
+from tests.harness.rows import thinned
 from trtdiag.options import CompileOptions
 from trtdiag.targets import get_target, installed_version
 
@@ -74,7 +75,7 @@ BACKENDS = [
 @pytest.mark.parametrize("options", BACKENDS)
 # Static calls are slow here, and quick in the tests of each family.
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("name", CALLS)
+@thinned("name", CALLS, every=3)
 def test_an_op(name: str, dynamic: bool, options: CompileOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_check, "GREATEST", 40)
     op, args, *rest = CALLS[name]

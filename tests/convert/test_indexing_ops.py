@@ -11,6 +11,7 @@ import torch
 from tests.convert import op_check
 from tests.convert.op_check import OLD_THEN_NEW, Outcome, check_op
 from tests.convert.sampled_ops import Sampled, run_samples
+from tests.harness.rows import thinned
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers import segments
 from trtdiag.convert.layer_writers.indices import common_shape
@@ -111,7 +112,7 @@ INDICES: dict[str, Sequence[torch.Tensor | None]] = {
 # Quick: sizes that change.
 @pytest.mark.parametrize("constants", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("name", INDICES)
+@thinned("name", INDICES, every=2)
 def test_indices(name: str, dynamic: bool, constants: bool) -> None:
     """Negative ones, in every place, also where the program brings them."""
     indices = list(INDICES[name])
@@ -120,7 +121,7 @@ def test_indices(name: str, dynamic: bool, constants: bool) -> None:
 
 # Quick: sizes that change.
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("name", [name for name in INDICES if name != "nothing"])
+@thinned("name", [name for name in INDICES if name != "nothing"], every=2)
 def test_places(name: str, dynamic: bool) -> None:
     """One value: of several for one place PyTorch leaves open which stays."""
     x, indices = torch.randn(4, 5, 6, 7), list(INDICES[name])
@@ -161,7 +162,7 @@ MASKS = {
 # Quick: sizes that change.
 @pytest.mark.parametrize("accumulate", [False, True])
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("name", MASKS)
+@thinned("name", MASKS, every=2)
 def test_one_value_at_the_places_of_a_mask(name: str, dynamic: bool, accumulate: bool) -> None:
     mask, first = MASKS[name]
     indices = [*[None] * first, mask]
@@ -180,7 +181,7 @@ def test_many_values_at_the_places_of_a_mask_are_refused() -> None:
 
 
 # Quick: floats and integers.
-@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+@thinned("reduce", ["sum", "prod", "mean", "amax", "amin"], every=2)
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize(
     "dtype", [torch.float32, pytest.param(torch.float16, marks=pytest.mark.slow), torch.int64], ids=str

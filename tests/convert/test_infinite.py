@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.convert.op_check import check_op
+from tests.harness.rows import thinned
 from trtdiag.network import DType, Network
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op, Select
@@ -76,7 +77,7 @@ def _networks(name: str, target: str, *, dynamic: bool, half: bool = False) -> l
 
 # Quick: sizes that change.
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("name", CALLS)
+@thinned("name", CALLS, every=3)
 def test_no_layer_of_86_is_given_one(name: str, dynamic: bool) -> None:
     """Equal to PyTorch on the reference, and written without what 8.6 takes for another number."""
     (network,) = _networks(name, "8.6", dynamic=dynamic)

@@ -45,7 +45,7 @@ def _layers(*args: Any, target: str = "11.4", **kwargs: Any) -> set[str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 # Ranks between the least and the greatest are as these.
-@thinned("shape", SHAPES, every=3)
+@thinned("shape", SHAPES, every=1000)
 # Halves go the same way; the quick run has them without ranks and masks, below.
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float16, marks=pytest.mark.slow)])
 def test_ranks_and_masks(shape: tuple[int, ...], dtype: torch.dtype, target: str) -> None:
@@ -191,6 +191,7 @@ class _RepeatedWhole(_Repeated):
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
+@pytest.mark.slow  # quick: heads that share keys
 @pytest.mark.parametrize(
     ("module", "target", "heads"),
     [

@@ -64,7 +64,7 @@ def test_all_samples(name: str, target: str) -> None:
         ((1, 1), (1, 1)),
         ((2, 2, 2, 2, 2, 3), (3, 2)),
     ],
-    every=2,
+    every=5,
 )
 def test_matmul_of_all_ranks(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     a, b = torch.randn(left), torch.randn(right)
@@ -84,6 +84,7 @@ def test_beta_zero_ignores_what_is_added() -> None:
     converted("aten.addmm.default", torch.randn(7), torch.randn(3, 5), torch.randn(5, 7), kwargs={"beta": -0.5})
 
 
+@pytest.mark.slow  # quick: large tensors of the program, in test_too_large.py
 def test_a_large_product_of_integers_is_refused_and_one_just_inside_is_not() -> None:
     wide = torch.ones(1, 1 << 12, dtype=torch.int64)
     converted("aten.mm.default", wide, torch.ones(1 << 12, 1 << 12, dtype=torch.int64))

@@ -65,7 +65,7 @@ def test_all_samples(name: str) -> None:
 
 
 # Quick: the ends and one between; average pooling takes windows of the same kinds.
-@thinned(("window", "stride", "padding", "dilation", "ceil"), WINDOWS, every=3)
+@thinned(("window", "stride", "padding", "dilation", "ceil"), WINDOWS, every=9)
 def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool) -> None:
     x = torch.randn(2, 3, 11, 7)
     # Rounding up, torch's own trace holds for some sizes only; before 2.12 also where a rest is left out.
@@ -85,7 +85,7 @@ def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: b
 
 # Quick: the ends and one between, as above.
 @thinned(("window", "stride", "padding", "dilation", "ceil"), [w for w in WINDOWS if w[3] == 1], every=2)
-@pytest.mark.parametrize("includes", [True, False])
+@thinned("includes", [True, False], every=4)
 def test_avg_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool, includes: bool) -> None:
     x = torch.randn(2, 3, 11, 7)
     least = 1 if ceil or torch.__version__ < "2.12" else 2
@@ -108,6 +108,7 @@ def test_rows_of_minus_infinity_beside_padding_give_an_index_inside() -> None:
     converted("aten.max_pool2d_with_indices.default", x, [2, 2], [1, 1], [1, 1])
 
 
+@pytest.mark.slow  # quick: max pools, above
 def test_the_largest_window_whose_indices_are_found() -> None:
     x = torch.randn(1, 1, 9, 9)
     assert converted("aten.max_pool2d_with_indices.default", x, [8, 8], [1, 1]) == 1
@@ -121,7 +122,7 @@ def test_integers_have_no_average() -> None:
 
 
 # The least, one that divides nothing and one beyond every axis are quick.
-@thinned("size", [1, 3, 4, 7, 13, 20], every=3)
+@thinned("size", [1, 3, 4, 7, 13, 20], every=9)
 def test_windows_that_share_out_evenly(size: int) -> None:
     """Sizes that divide, that do not, the input's own, and more than it has."""
     x1, x2, x3 = torch.randn(2, 3, 13), torch.randn(2, 3, 11, 7), torch.randn(1, 2, 7, 5, 6)

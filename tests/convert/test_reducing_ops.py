@@ -222,6 +222,7 @@ def _sorting(axis: int, descending: bool) -> dict[str, Any]:
     return {"stable": True, "dim": axis, "descending": descending}
 
 
+@pytest.mark.slow  # quick: the most elements that are put in order
 def test_most_integers_that_are_put_in_order_where_the_layer_takes_none() -> None:
     one = _without_repeats(2896).int()  # 2896 * 2896 pairs are the most that are below 2 ** 23
     assert check_op(aten.sort.default, (one.expand(2, 2896),), target="8.6").converted is not None
@@ -294,7 +295,7 @@ def test_corrections_of_a_variance(correction: float | None, dynamic: bool) -> N
         assert not _codes(aten.std_mean.correction, x, [1], correction=correction, dynamic=dynamic)
 
 
-@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, math.inf, -math.inf, -1])
+@thinned("order", [0, 0.5, 1, 2, 3, math.inf, -math.inf, -1], every=3)
 def test_orders_of_a_norm(order: float) -> None:
     x = torch.tensor([[0.5, -2.0, 3.0], [1.0, 4.0, -0.25]])
     for dtype in FLOATS:

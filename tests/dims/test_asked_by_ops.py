@@ -11,6 +11,7 @@ from torch import nn
 from torch.export import Dim, export
 from torch.nn.functional import scaled_dot_product_attention
 
+from tests.harness.rows import thinned
 from trtdiag.dims import op_conditions as asking, op_trial
 from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin
@@ -194,6 +195,7 @@ def test_fix_dims_declares_one_dim_for_both() -> None:
     assert all("test_asked_by_ops" in str(reason.stack.best) for reason in reasons)
 
 
+@pytest.mark.slow  # quick: nested graphs are read too
 def test_attention_with_a_graph_of_its_own_asks_the_same() -> None:
     flex = pytest.importorskip("torch.nn.attention.flex_attention").flex_attention
 
@@ -290,7 +292,7 @@ FINE: list[tuple[type[Fine], tuple[int, ...], tuple[int, ...], dict[int, Any], d
 ]
 
 
-@pytest.mark.parametrize(("model", "first", "second", "x", "y"), FINE, ids=[case[0].__name__ for case in FINE])
+@thinned(("model", "first", "second", "x", "y"), FINE, ids=[case[0].__name__ for case in FINE], every=3)
 def test_programs_that_run_at_every_size_are_not_accused(
     model: type[Fine], first: tuple[int, ...], second: tuple[int, ...], x: dict[int, Any], y: dict[int, Any]
 ) -> None:

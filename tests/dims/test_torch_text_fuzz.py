@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.harness.rows import thinned
 from tests.harness.texts import texts
 from tests.random_cases import cases
 from trtdiag.dims.torch_text.conditions import MOST_GUARD_CHARACTERS
@@ -108,6 +109,7 @@ def damaged(draw: st.DrawFn) -> str:
     return "".join(char for index, char in enumerate(text) if index not in places)
 
 
+@pytest.mark.slow  # quick: pieces of messages in any order are read
 @given(damaged())
 @settings(max_examples=cases(150), deadline=None)
 def test_damaged_messages_are_read(text: str) -> None:
@@ -145,7 +147,7 @@ HARD = {
 }
 
 
-@pytest.mark.parametrize("name", HARD)
+@thinned("name", HARD, every=3)
 def test_hard_texts_are_read(name: str) -> None:
     fix = answer(HARD[name])
     assert fix is None or fix.changes or fix.unread or fix.checks

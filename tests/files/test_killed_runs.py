@@ -38,6 +38,7 @@ def _killed(folder: Path, commands: list[str], *, moments: int, steps: list[int]
     return told
 
 
+@pytest.mark.slow  # quick: tests/artifact/test_artifact_faults.py kills while saving
 def test_a_killed_analysis_leaves_whole_files(tmp_path: Path) -> None:
     """At two steps of writing: after the first file has its place, and before that.  Any moment is slow."""
     told = _killed(tmp_path, ["analyze"], moments=0, steps=[5, 1])["analyze"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.harness.rows import thinned
 from trtdiag.dims.solver.choose import choose
 from trtdiag.symbolic import ProofKind, Range, parse_condition, to_text
 
@@ -150,7 +151,7 @@ TOGETHER = {
 }
 
 
-@pytest.mark.parametrize("name", TOGETHER)
+@thinned("name", TOGETHER, every=3)
 def test_several_symbols(name):
     conditions, box, example, wanted = TOGETHER[name]
     found = chosen(conditions, box, example)

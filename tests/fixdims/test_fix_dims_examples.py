@@ -154,6 +154,7 @@ def test_a_size_of_one_that_takes_a_path_of_its_own_is_left_out() -> None:
         assert torch.equal(fix.program.module()(x), model(x))
 
 
+@pytest.mark.slow  # quick: where nothing mends it, nothing is proven, in test_on_data.py
 def test_a_model_that_fails_at_every_size_is_said_not_to_be_about_dims() -> None:
     fix = fix_dims(models.WrongProduct(), (torch.randn(2, 4),), dynamic_shapes={"x": {0: Dim("b", min=2, max=64)}})
     assert fix.outcome is Outcome.IMPOSSIBLE
@@ -172,7 +173,8 @@ def test_sizes_that_data_decides_give_the_checks_to_write() -> None:
     assert check.where.user.file.endswith("small_models.py")
 
 
-@pytest.mark.parametrize("size", [2, 3, 61])
+# Quick: the largest size.
+@pytest.mark.parametrize("size", [pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow), 61])
 def test_nothing_changes_where_everything_holds(size: int) -> None:
     spec = {"x": {0: Dim("b", min=2, max=64)}}
     fix = fix_dims(nn.ReLU(), (torch.randn(size, 3),), dynamic_shapes=({0: spec["x"][0]},))
@@ -183,6 +185,7 @@ def test_nothing_changes_where_everything_holds(size: int) -> None:
     assert fix.plan.sizes == {}
 
 
+@pytest.mark.slow  # quick: sizes that data decides give the checks to write
 def test_what_the_guards_allow_and_no_dim_says_is_told_with_its_share() -> None:
     fix = fix_dims(models.EvenRows(), (torch.randn(2, 136),), dynamic_shapes={"x": {1: Dim("t", min=135, max=2160)}})
     change = change_of(fix, "t")

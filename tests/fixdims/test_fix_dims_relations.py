@@ -48,6 +48,7 @@ def test_a_sum_of_two_sizes_is_left_to_torch() -> None:
         assert program(torch.ones(2, p), torch.ones(2, q), torch.ones(2, p + q)).shape == (2, p + q)
 
 
+@pytest.mark.slow  # quick: dims that must be equal share their ranges; hints are mended in test_spell_exports.py
 def test_sizes_that_a_hint_would_cost_are_kept_by_a_named_dim() -> None:
     # torch bounds a size under a hint as if those it is made of began at 2: with Dim.AUTO its program refuses 1 + 1.
     spec = {"a": {1: Dim("p", min=1, max=511)}, "b": {1: Dim("q", min=1, max=13)}, "c": {1: Dim("r", max=1024)}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.export import Dim
@@ -20,6 +21,7 @@ def judged(ask: Ask) -> RealJudgement:
     return judge_on_data(exported(ask), ask)
 
 
+@pytest.mark.slow  # quick: keys and values of one length agree
 def test_keys_and_values_of_two_lengths_fail_on_data_alone() -> None:
     ask = Ask(*cases.build("step_separate_kv"))
     assert judge(exported(ask), ask).sound  # on shapes nothing breaks

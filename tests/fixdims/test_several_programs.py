@@ -193,6 +193,7 @@ def test_other_ways_are_named_where_nothing_is_exported() -> None:
     assert note.endswith("): no export went there")
 
 
+@pytest.mark.slow  # quick: a branch on a size becomes two programs
 def test_one_program_is_as_before() -> None:
     assert trtdiag.fix_dims(wide(), programs=1).several is None
     with pytest.raises(DimsError, match="from 1 to 16 can"):

@@ -45,6 +45,7 @@ def test_sizes_that_the_example_has_equal_are_one_dim(equal: Fix) -> None:
         torch.testing.assert_close(program.module()(ids, mask), ids * mask)
 
 
+@pytest.mark.slow  # quick: programs of their own, in test_several_programs.py
 def test_further_programs_keep_to_the_order(equal: Fix) -> None:
     """They took b = 64 together with b2 = 1: what the op asks was known of a later export only."""
     several = equal.several

@@ -59,7 +59,7 @@ ROOT = DimDef("_h", Range(2, 40))
 FULL = Leaf(LeafKind.DIM, "_h", scale=8, offset=-1, name="h")
 
 
-@pytest.mark.parametrize(
+@thinned(
     ("module", "args", "kwargs", "spec", "site", "written"),
     [
         (One(), (t(15, 5),), {}, None, "x.shape[0]", '{\n    "x": {0: h},\n}'),
@@ -84,6 +84,7 @@ FULL = Leaf(LeafKind.DIM, "_h", scale=8, offset=-1, name="h")
         (Rest(), (t(2), t(15)), {}, None, "rest[0].shape[0]", '{\n    "x": None,\n    "rest": ({0: h},),\n}'),
         (Rest(), (t(2), t(15)), {}, None, "args[0].shape[0]", '{\n    "x": None,\n    "rest": ({0: h},),\n}'),
     ],
+    every=3,
 )
 def test_plan_is_laid_into_the_structure(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any, site: str, written: str

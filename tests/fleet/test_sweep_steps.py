@@ -97,6 +97,7 @@ def test_a_program_that_is_refused_keeps_its_report(root: Path) -> None:
     assert (root / row.reports["compile"]).is_file()
 
 
+@pytest.mark.slow  # quick: corrected, compiled, compared and timed
 def test_one_that_was_compiled_before_is_verified_and_timed(root: Path, saved: str, tmp_path: Path) -> None:
     compiled = tmp_path / "net_trt.pt2"
     trtdiag.save(trtdiag.compile(saved, backend="reference", min_segment_ops=0), compiled)
@@ -136,6 +137,7 @@ def test_however_a_process_ends(root: Path, saved: str) -> None:
         client.close()
 
 
+@pytest.mark.slow  # quick: however a process ends
 def test_the_same_results_whatever_process(root: Path, saved: str, tmp_path: Path) -> None:
     """Here twice; the slow run compares one worker of Ray with two."""
     other = prepared(tmp_path / "other")

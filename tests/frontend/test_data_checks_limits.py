@@ -83,6 +83,7 @@ def test_size_without_a_name_is_said_in_torchs() -> None:
     assert torch.equal(program.module()(*args), data_models.Hidden()(*args))
 
 
+@pytest.mark.slow  # quick: a model with the lines exports, in test_data_checks.py
 def test_branch_on_a_tensor_gives_both_lines() -> None:
     args = (torch.ones(3),)
     (check,) = needed_checks(data_models.ValueBranch(), args, None, None).checks

@@ -214,6 +214,7 @@ def from_a_missing_device(tmp_path: Path) -> Path:
     return changed(tmp_path / "here.pt2", tmp_path / "there.pt2", there)
 
 
+@pytest.mark.slow  # quick: weights of a missing device are read on the CPU, in test_archive_round_trip.py
 def test_a_file_of_a_missing_device_is_read_for_the_cpu(from_a_missing_device: Path) -> None:
     program = capture(from_a_missing_device)
     assert program.exported is not None

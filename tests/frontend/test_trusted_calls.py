@@ -162,6 +162,7 @@ def test_in_a_branch(tmp_path: Path) -> None:
             wrong(torch.randn(2, 7, 3, 3))
 
 
+@pytest.mark.slow  # quick: what is computed once, and a size that is another at the example of a compiled program
 def test_a_compiled_file(compiled: CompiledProgram, tmp_path: Path) -> None:
     trtdiag.save(compiled, tmp_path / "c.ep")
     given = (torch.randn(2, 7, 3, 3), torch.zeros(4))

@@ -79,6 +79,7 @@ def test_ops_become_real_ones(family: str) -> None:
         raise
 
 
+@pytest.mark.slow  # quick: the log-mel front end of tests/compiling/test_complex_programs.py has any length
 def test_transforms_of_a_length_that_the_input_decides() -> None:
     check(DYNAMIC, (4, 15, 17))
 

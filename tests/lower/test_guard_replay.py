@@ -44,6 +44,7 @@ def test_an_op_is_recognised_by_what_it_refuses_and_a_branch_by_no_op(tmp_path: 
     assert "pixel_unshuffle" in stack.code
 
 
+@pytest.mark.slow  # quick: an op is recognised, and what is not, is not
 def test_a_replay_that_runs_out_of_time_does_not_claim_to_be_complete(tmp_path: Path) -> None:
     program = capture(saved(tmp_path))
     h = str(program.inputs[0].dims[2].expr.name)  # type: ignore[union-attr]  # a dynamic dim

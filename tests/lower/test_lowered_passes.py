@@ -213,6 +213,7 @@ def test_a_program_without_a_graph_cannot_be_lowered() -> None:
     assert caught.value.reference == "lower-without-graph"
 
 
+@pytest.mark.slow  # quick: an input that is returned gets an op of its own
 def test_getitem_of_a_decomposed_op_is_resolved() -> None:
     class Parts(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -208,6 +208,7 @@ def test_a_write_that_has_no_inverse_stays_and_says_so() -> None:
     assert any(target.startswith("aten.fill_") and "no inverse" in why for target, why in reasons.items())
 
 
+@pytest.mark.slow  # quick: branches and loops, in test_nested_graphs.py
 def test_a_nested_graph_is_left_whole_with_a_limit() -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

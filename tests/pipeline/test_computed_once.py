@@ -65,6 +65,7 @@ def test_a_compilation_works_out_everything_once(calls: Any, full: bool) -> None
     assert {name: len(each) for name, each in seen.items()} == dict.fromkeys(seen, 1)
 
 
+@pytest.mark.slow  # quick: a compilation works out everything once
 def test_a_verification_plans_once(calls: Any, tmp_path: Path) -> None:
     place = tmp_path / "saved.ep"
     trtdiag.save(compile_in_stages(asked(), OPTIONS).compiled, place)

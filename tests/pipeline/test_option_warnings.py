@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
-from tests.harness.rows import each
+from tests.harness.rows import each, thinned
 from trtdiag.cli.main import main
 from trtdiag.option_warnings import OptionWarning, without_effect
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
@@ -155,7 +155,7 @@ def test_options_that_others_leave_without_effect() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@thinned(
     ("entry", "words"),
     [
         ("nosuch", "it names no op and no module of this program"),
@@ -168,6 +168,7 @@ def test_options_that_others_leave_without_effect() -> None:
         ("layers.0.atn", "did you mean layers.0.attn or "),
         ("x" * 5000, "it names no op and no module of this program"),
     ],
+    every=4,
 )
 def test_an_entry_that_names_nothing(entry: str, words: str) -> None:
     found = _told(lambda: trtdiag.analyze(build(), keep_in_torch=[entry, "layers.0"]))
@@ -182,6 +183,7 @@ def test_an_op_that_lowering_takes_apart() -> None:
     assert not _told(lambda: trtdiag.analyze(build(), keep_in_torch="spread"))
 
 
+@pytest.mark.slow  # quick: arguments that a source leaves without effect
 def test_compile_warns_once_of_each_and_verify_of_none(tmp_path: Path) -> None:
     saved = tmp_path / "compiled.ep"
 

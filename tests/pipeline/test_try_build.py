@@ -172,6 +172,7 @@ def test_the_op_over_which_the_builder_dies_is_found_and_left_to_pytorch(program
     assert finding.severity is Severity.WARNING
 
 
+@pytest.mark.slow  # quick: a builder that ends its process is a message
 def test_a_builder_that_dies_of_everything_dies_of_no_op(program, monkeypatch):
     report = _tried(program, monkeypatch, Builder(ends=("sm86", "sm89")))
     assert not report.analysis.tried.remedied
@@ -195,6 +196,7 @@ class Clock:
         self.now += 100.0 * (" layer" in step)
 
 
+@pytest.mark.slow  # quick: where it is over between generations the rest is told as not tried
 def test_where_the_time_is_over_before_a_build_it_is_told_as_not_tried(program, monkeypatch):
     report = _tried(program, monkeypatch, Builder(), build_limit_s=0)
     tried = report.analysis.tried

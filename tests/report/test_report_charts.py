@@ -71,6 +71,7 @@ def test_a_course_without_a_maximum_is_drawn_at_usual_sizes() -> None:
     assert [each["text"].partition(",")[0] for each in view["legend"]] == ["weights", "tensors alive at usual sizes"]
 
 
+@pytest.mark.slow  # quick: the course of memory is that of the graph
 def test_a_long_course_is_shown_in_few_stretches() -> None:
     memory = trtdiag.analyze(exported_net(12), target="11.4").analysis.memory
     assert memory is not None

@@ -136,6 +136,7 @@ def widths(report: Report) -> list[tuple[str, float]]:
     ]  # of a bar of 1,200 pixels
 
 
+@pytest.mark.slow  # quick: the bar is full and no piece is too thin
 @pytest.mark.parametrize("most", [20, pytest.param(view_strip.MOST_PIECES, marks=pytest.mark.slow)])
 def test_what_the_bar_has_no_room_for_is_counted(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view_strip, "MOST_PIECES", most)

@@ -253,6 +253,7 @@ def _shared(whole: Tensor) -> dict[str, tuple[tuple[Tensor, Tensor], bool]]:
     }
 
 
+@pytest.mark.slow  # quick: several neighbours are written at once
 @each("name", ["apart", "one", "overlapping", "turned"])
 def test_caches_that_share_memory_are_copied_in_their_order(name: str) -> None:
     x = torch.randn(BATCH, HEADS, 1, WIDTH)

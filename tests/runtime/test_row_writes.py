@@ -35,6 +35,7 @@ def notes_of(program: CompiledProgram) -> list[str]:
     return [note for note in program.report.analysis.program.notes if "cache" in note]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow  # quick: of a cache of all layers the steps are written
 @each("name", WRITES)
 def test_only_the_step_is_written_on_a_target_without_a_layer_for_that(name: str) -> None:
     model = Decoder(WRITES[name])

@@ -228,6 +228,7 @@ def test_under_grad_mode_results_ask_for_gradients_as_those_of_the_model(*, dyna
             assert one.requires_grad == other.requires_grad
 
 
+@pytest.mark.slow  # quick: results ask for gradients as those of the model
 def test_a_backward_pass_that_reaches_a_compiled_graph_is_an_error() -> None:
     """Also where a part of the loss has gradients of its own, which would be taken for all of them."""
     model, x = Mixed(), torch.randn(3, 5)

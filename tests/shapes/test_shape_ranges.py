@@ -188,6 +188,7 @@ class Branches(nn.Module):
         return torch.cond(x.sum() > 0, lambda t: torch.cat([t, t]).sum(0), lambda t: t.sum(0), (x,))
 
 
+@pytest.mark.slow  # quick: nested names are attribute paths, in tests/graph
 def test_nested_graphs_have_sizes_under_their_own_names():
     program = staged(Branches(), (torch.randn(5, 3),), {"x": {0: Dim("n", min=2, max=9)}})
     (name,) = [name for name in program.shapes.tensors if name.endswith(".cat")]

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from tests.harness.rows import thinned
 from trtdiag.graph.values import NodeReader
 from trtdiag.shapes.op_call import OpCall, callee
 from trtdiag.shapes.op_demands import demands_of
@@ -96,7 +97,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("forward", CASES)
+@thinned("forward", CASES, every=3)
 def test_an_op_refuses_exactly_the_sizes_whose_indices_lie_outside(forward: Forward) -> None:
     program = exported(forward)
     symbols = [str(node.meta["val"].shape[0]) for node in program.graph.nodes if node.name in ("x", "y")]

@@ -114,6 +114,7 @@ def test_a_fault_of_a_fusion_is_told_by_the_last_range_that_shows_it(monkeypatch
     assert culprit_line(culprit, {}).endswith("--optimization-level 0, or leave the op to PyTorch with --keep-in-torch")
 
 
+@pytest.mark.slow  # quick: a right engine is built once
 def test_a_difference_that_goes_away_at_once_is_left_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def alter(network: Network) -> Network:
         return with_other_activation(network) if len(network.outputs) == 2 else network

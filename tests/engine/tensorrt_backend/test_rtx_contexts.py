@@ -122,6 +122,7 @@ def test_kernels_are_there_for_the_next_process(version: str, tmp_path: Path) ->
     assert [entry.name for entry in path.parent.iterdir()] == ["kernels"]
 
 
+@pytest.mark.slow  # quick: kernels are there for the next process
 def test_contexts_of_a_process_share_a_cache(tmp_path: Path) -> None:
     path, engine = tmp_path / "kernels", Kernels("rtx-1.7")
     with _written(path, b" kernel"):

@@ -27,7 +27,7 @@ def _asked(precision: Precision, *gpus: str) -> CompileOptions:
 
 
 # One build of about two seconds for each; the layers themselves are quick in test_emitter_contract.py.
-@thinned(("name", "precision"), _CASES, every=5)
+@thinned(("name", "precision"), _CASES, every=1000)
 def test_int8_blocks_build_whole(name: str, precision: Precision) -> None:
     module, args, dims = blocks()[name]
     found = compile_in_stages(quantized(module, args, dims), _asked(precision, "sm86", "sm120"))
