@@ -365,7 +365,6 @@ def test_what_differs_from_the_model_is_not_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "not.pt2").exists()
 
 
-@pytest.mark.slow  # quick: the command tells what was compared
 def test_a_refit_that_nothing_compares_says_so() -> None:
     compiled = trtdiag.compile(_model(1), inputs=[SIZES], refittable=True, **USUAL)
     with pytest.warns(UserWarning, match="were not compared") as told:

@@ -103,6 +103,7 @@ WORK: dict[str, tuple[nn.Module, tuple[Any, ...]]] = {
 }
 
 
+# Quick: the ends and each fourth; the others come back by the same pytree.
 @thinned("case", WORK, every=4)
 def test_the_unusual_works_from_the_model_to_the_file_and_back(case: str, tmp_path: Path) -> None:
     model, args = WORK[case]

@@ -78,7 +78,6 @@ def test_saved_and_compared_again(state: State, tmp_path: Path) -> None:
     assert torch.equal(rebuilt(x), loaded(x))
 
 
-@pytest.mark.slow  # quick: tests/report has the table of what was quantized
 def test_the_report(state: State, tmp_path: Path) -> None:
     report = state.report
     body = json.loads(report.to_json())

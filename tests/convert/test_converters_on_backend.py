@@ -75,6 +75,7 @@ BACKENDS = [
 @pytest.mark.parametrize("options", BACKENDS)
 # Static calls are slow here, and quick in the tests of each family.
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.slow), True], ids=["static", "dynamic"])
+# Quick: the ends and each third; all are compared with PyTorch among the samples of their families.
 @thinned("name", CALLS, every=3)
 def test_an_op(name: str, dynamic: bool, options: CompileOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(op_check, "GREATEST", 40)

@@ -82,6 +82,7 @@ def _channels(dtype: torch.dtype) -> list[torch.Tensor]:
     return [part.to(dtype) for part in (weight, bias, mean, variance)]
 
 
+# Quick: the ends and each fourth; samples have other ranks.
 @thinned(("shape", "dtype"), CASES, every=4)
 def test_batch_norm_with_running_statistics(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x, (weight, bias, mean, variance) = torch.randn(shape).to(dtype), _channels(dtype)

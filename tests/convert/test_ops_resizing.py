@@ -58,6 +58,7 @@ def _image(dims: int) -> torch.Tensor:
 _FLAT_ONLY = [pytest.param(name, marks=pytest.mark.slow if name.endswith("3d") else ()) for name in _NEAREST]
 
 
+# Quick: the ends; all of them have samples.
 @thinned("name", _FLAT_ONLY, every=3)
 def test_nearest_by_factor(name: str) -> None:
     dims = int(name[-2])

@@ -295,6 +295,7 @@ def test_corrections_of_a_variance(correction: float | None, dynamic: bool) -> N
         assert not _codes(aten.std_mean.correction, x, [1], correction=correction, dynamic=dynamic)
 
 
+# Quick: the ends and each third; samples of norms have other orders.
 @thinned("order", [0, 0.5, 1, 2, 3, math.inf, -math.inf, -1], every=3)
 def test_orders_of_a_norm(order: float) -> None:
     x = torch.tensor([[0.5, -2.0, 3.0], [1.0, 4.0, -0.25]])

@@ -11,7 +11,6 @@ from _pytest.mark import ParameterSet
 from torch import nn
 from torch.export import Dim
 
-from tests.harness.rows import thinned
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
@@ -231,7 +230,7 @@ OTHERS = (
 )
 
 
-@thinned("turn", OTHERS, ids=lambda turn: turn.__name__, every=9)
+@pytest.mark.parametrize("turn", OTHERS, ids=lambda turn: turn.__name__)
 def test_what_only_looks_like_it_is_left_alone(turn: Turn) -> None:
     found = _compiled(turn, 10, "11.4")
     assert _kinds(found)["RotaryEmbedding"] == 0

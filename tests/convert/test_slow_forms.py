@@ -189,6 +189,7 @@ def norm_args(x: torch.Tensor) -> tuple[object, ...]:
     return x, scale, scale - 1, None, None, True, 0.1, 1e-5, False
 
 
+# Quick: the plainest and the largest.
 @thinned(("mean", "deviation"), [(0.0, 1.0), (50.0, 1.0), (-7.0, 400.0), (0.0, 1e-3), (1000.0, 5.0)], every=4)
 @pytest.mark.parametrize("shape", [(1, 2, 129, 128), (2, 3, 31, 1021), (1, 2, 3, 97, 113), (1, 1, 20000)])
 def test_a_large_norm_is_taken_in_parts_on_8_6(shape: tuple[int, ...], mean: float, deviation: float) -> None:

@@ -63,6 +63,7 @@ LARGE = {
 }
 
 
+# Quick: the ends; small cases of all kinds are tried whole, below.
 @thinned("name", LARGE, every=9)
 def test_large_ranges_keep_most_of_a_product_known_by_hand(name: str) -> None:
     texts, ranges, example, known = LARGE[name]

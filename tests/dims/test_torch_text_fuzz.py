@@ -147,6 +147,7 @@ HARD = {
 }
 
 
+# Quick: the ends and each third; random pieces of messages are read, too.
 @thinned("name", HARD, every=3)
 def test_hard_texts_are_read(name: str) -> None:
     fix = answer(HARD[name])

@@ -151,6 +151,7 @@ TOGETHER = {
 }
 
 
+# Quick: the ends and each third; random cases in test_choose_random.py.
 @thinned("name", TOGETHER, every=3)
 def test_several_symbols(name):
     conditions, box, example, wanted = TOGETHER[name]

@@ -59,6 +59,7 @@ ROOT = DimDef("_h", Range(2, 40))
 FULL = Leaf(LeafKind.DIM, "_h", scale=8, offset=-1, name="h")
 
 
+# Quick: the ends and each third; plans that are asked for are spelled, too.
 @thinned(
     ("module", "args", "kwargs", "spec", "site", "written"),
     [

@@ -24,7 +24,6 @@ from tests.frontend.archive_samples import (
     shared,
     with_program,
 )
-from tests.harness.rows import thinned
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.archive.read import read_archive
 
@@ -180,7 +179,7 @@ DISAGREEING["a name by place and by name"] = ("shared", _names_turned_round, "by
 DISAGREEING["a stride less than sizes"] = ("windows", _stride_less, "different numbers")
 
 
-@thinned("name", DISAGREEING, every=3)
+@pytest.mark.parametrize("name", DISAGREEING)
 def test_parts_that_do_not_agree(name: str, paths: dict[str, Path], tmp_path: Path) -> None:
     source, change, said = DISAGREEING[name]
     path = with_program(paths[source], tmp_path / "m.pt2", change)
@@ -261,7 +260,7 @@ REACHING = {
 }
 
 
-@thinned("name", REACHING, every=3)
+@pytest.mark.parametrize("name", REACHING)
 def test_reaching_beyond_a_tensor(name: str, paths: dict[str, Path], tmp_path: Path) -> None:
     target, *given = REACHING[name]
     path = with_program(paths["windows"], tmp_path / "m.pt2", lambda program: _strided(program, target, *given))

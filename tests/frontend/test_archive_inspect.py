@@ -53,6 +53,7 @@ def test_custom_ops_inside_inner_graphs(tmp_path: Path) -> None:
     assert inspect_archive(with_program(source, tmp_path / "c.pt2", change)).custom_namespaces == ("mine",)
 
 
+# Quick: the ends; all of them are read whole in test_archive_round_trip.py.
 @thinned("name", PROGRAMS, every=9)
 def test_reading_gives_the_same_summary(name: str, tmp_path: Path) -> None:
     path = saved(PROGRAMS[name](), tmp_path / "m.pt2")

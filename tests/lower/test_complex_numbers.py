@@ -169,6 +169,7 @@ STAYS: Mapping[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
 }
 
 
+# Quick: the ends; the others stay for the same reason at other lengths.
 @thinned("name", STAYS, every=9)
 def test_what_is_not_written_stays_alone_with_its_reason(name: str) -> None:
     op, target, why = STAYS[name]

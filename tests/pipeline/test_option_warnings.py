@@ -155,6 +155,7 @@ def test_options_that_others_leave_without_effect() -> None:
     ]
 
 
+# Quick: the ends and each fourth; the words are those of test_partition_options.py.
 @thinned(
     ("entry", "words"),
     [

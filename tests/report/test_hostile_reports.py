@@ -108,6 +108,7 @@ def test_no_string_of_a_saved_report_becomes_markup(attack: str, tmp_path: Path)
     assert hostile.scripts[-1] == plain.scripts[-1]
 
 
+# Quick: the ends and each fourth; no string of any of them becomes markup.
 @thinned("attack", ATTACKS, ids=range(len(ATTACKS)), every=4)
 def test_the_data_of_the_graph_stay_data(attack: str, tmp_path: Path) -> None:
     view = json.loads(json.dumps(body()["page"]["view"]))

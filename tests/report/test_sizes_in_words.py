@@ -241,6 +241,7 @@ def test_compile_calls_sizes_by_the_users_names(name: str) -> None:
 SLOW = {name for name in PROGRAMS if name not in ("counted", "slices", "refused", "compares", "least")}
 
 
+# Quick: the ends and each third; analyze has others.
 @thinned("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PROGRAMS], every=3)
 def test_fix_dims_calls_sizes_by_the_users_names(name: str) -> None:
     fix = fix_dims(PROGRAMS[name]())

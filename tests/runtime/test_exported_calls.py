@@ -95,6 +95,7 @@ def _saved_and_loaded(exported: torch.export.ExportedProgram) -> nn.Module:
     return module
 
 
+# Quick: the ends and one between.
 @thinned("model", [Layer(5, 7), Apart(), WithoutInputs(), SizesInside(), FromData()], ids=type, every=3)
 @pytest.mark.parametrize(
     ("dims", "strict", "called"),

@@ -25,6 +25,7 @@ from trtdiag.targets import RTX_TARGETS, TARGETS
 VERSIONS = [target.version for target in (*TARGETS, *RTX_TARGETS)]
 
 
+# Quick: the oldest and the newest; that every kind has an emitter is asked of all.
 @thinned("version", VERSIONS, every=9)
 @each("name", CASES)
 def test_a_layer_is_written_with_names_that_the_version_has(name: str, version: str) -> None:

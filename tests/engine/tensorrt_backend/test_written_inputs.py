@@ -116,7 +116,7 @@ def test_graphs_are_recorded_for_the_memory_that_they_write_to() -> None:
     assert engine.gpu.recorded == 2
 
 
-# Quick: one of the four ways to write; tests/network has them all.
+# Quick: one of the four ways to write; programs of tests/runtime/test_caches_in_place.py write in the others.
 @pytest.mark.skipif(installed_rtx_version() is None, reason="tensorrt-rtx is not installed")
 @pytest.mark.parametrize(
     "name",
