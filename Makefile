@@ -107,15 +107,16 @@ $(VENV)/.package: $(VENV)/.torch pyproject.toml
 
 # One run of pip for all: each builds the package again.
 $(VENV)/.test: $(VENV)/.torch pyproject.toml
-	@$(INSTALL) -e '.[test,rtx,quantization]' || { \
-	  echo "tensorrt-rtx cannot be had here: tests that need it are skipped"; $(INSTALL) -e '.[test]'; }
+	@$(INSTALL) -e '.[test,rtx,quantization,triton]' || { \
+	  echo "tensorrt-rtx or tritonclient cannot be had here: tests that need it are skipped"; \
+	  $(INSTALL) -e '.[test,triton]' || $(INSTALL) -e '.[test,rtx]' || $(INSTALL) -e '.[test]'; }
 	@touch $(VENV)/.package $@
 
 # Only slow tests start them, and unpacking them takes longer than the quick tests of a folder.
 $(VENV)/.servers: $(VENV)/.test
 	@$(INSTALL) 'ray>=2.40' || echo "ray cannot be had here: tests that start it are skipped"
-	@$(INSTALL) 'tritonclient[http,grpc]' && $(INSTALL) --no-deps nvidia-pytriton || \
-	  echo "nvidia-pytriton or tritonclient cannot be had here: tests with a real Triton server are skipped"
+	@$(INSTALL) --no-deps nvidia-pytriton || \
+	  echo "nvidia-pytriton cannot be had here: tests with a real Triton server are skipped"
 	@touch $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.
