@@ -1,34 +1,40 @@
-"""A recurrent layer that is not written step by step says why, and what to do."""
+"""Recurrent layers step by step where the steps are few, else by loops."""
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.export import Dim, export
+from torch.export import Dim, ExportedProgram, export
 
-import trtdiag
 from trtdiag.graph import recurrent
+from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.pipeline.compile import compile_in_stages
 
 
-@pytest.mark.parametrize(("most", "stays"), [pytest.param(7, False, marks=pytest.mark.slow), (6, True)])
-def test_a_recurrence_over_many_steps(most: int, stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def compiled(program: ExportedProgram, target: str, precision: Precision = Precision.KEEP) -> tuple[Any, Counter[str]]:
+    """The compiled program, which must be one engine, and how many layers of each kind that has."""
+    options = CompileOptions(target, "reference", precision, partition=PartitionOptions(min_segment_ops=0))
+    found = compile_in_stages(program, options)
+    (one,) = found.converted
+    assert not [entry.op for entry in found.plan.partitioned.fallback if entry.computes]
+    return found.compiled, Counter(placed.layer.kind for placed in one.network.layers)
+
+
+@pytest.mark.parametrize(("most", "loops"), [pytest.param(7, 0, marks=pytest.mark.slow), (6, 1)])
+def test_a_recurrence_over_many_steps(most: int, loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "MOST_CELLS", most)  # the edge itself, at a length that is quick to trace
     module = nn.GRU(3, 5, batch_first=True).eval()
     exported = export(module, (torch.randn(2, 7, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
-
-    report = trtdiag.analyze(exported, target="11.4")
-
-    partition = report.analysis.partition
-    assert partition is not None
-    limits = {entry.op: entry.limit for entry in partition.partitioned.fallback if entry.op.startswith("aten.gru")}
-    assert bool(limits) == stays
-    if stays:
-        limit = limits["aten.gru.input"]
-        assert limit.code == "time-steps"
-        assert "its cell 7 times (7 time steps)" in limit.why
-        assert "fixed number of time steps" in limit.fix
-        assert [found.rule for found in report.findings if "aten.gru" in found.message] == ["OPS502"]
+    program, kinds = compiled(exported, "11.4")
+    assert kinds["Loop"] == loops
+    for batch in (1, 9, 5):
+        x = torch.randn(batch, 7, 3)
+        with torch.no_grad():
+            torch.testing.assert_close(program(x), module(x), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow  # quick: a recurrence over many steps
@@ -36,14 +42,53 @@ def test_many_recurrences_over_few_steps(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(recurrent, "MOST_CELLS", 13)  # the edge itself, at a length that is quick to trace
     module = nn.Sequential(nn.GRU(3, 3, batch_first=True), First(), nn.GRU(3, 3, batch_first=True), First()).eval()
     exported = export(module, (torch.randn(2, 7, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
+    _, kinds = compiled(exported, "8.6")
+    assert kinds["Loop"] == 2
 
-    report = trtdiag.analyze(exported, target="8.6")
 
-    partition = report.analysis.partition
-    assert partition is not None
-    limits = [entry.limit for entry in partition.partitioned.fallback if entry.op == "aten.gru.input"]
-    assert [limit.code for limit in limits] == ["time-steps", "time-steps"]
-    assert "7 times (7 time steps), it and all that are no longer more than 13 times together" in limits[0].why
+class Both(nn.Module):
+    """Two layers in both directions, with states of the caller's."""
+
+    def __init__(self, *, biased: bool) -> None:
+        super().__init__()
+        self.inner = nn.LSTM(6, 5, 2, bidirectional=True, batch_first=True, bias=biased)
+
+    def forward(self, x: torch.Tensor, h: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        given = list(self.inner.parameters())
+        return torch.lstm(x, (h, c), given, self.inner.bias, 2, 0.0, False, True, True)
+
+
+def inputs(batch: int, steps: int) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(steps)
+    return tuple(torch.randn(shape, generator=generator) for shape in ((batch, steps, 6), (4, batch, 5), (4, batch, 5)))
+
+
+@pytest.mark.parametrize(
+    ("target", "biased"),
+    [("8.6", True), ("11.4", False), *(pytest.param(t, True, marks=pytest.mark.slow) for t in ("10.16", "rtx-1.7"))],
+)
+def test_a_recurrence_in_both_directions(target: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other numbers of steps than the example's torch exports none; tests/network has the layer at several."""
+    monkeypatch.setattr(recurrent, "MOST_CELLS", 36)
+    module = Both(biased=biased).eval()
+    batch = Dim("batch", min=1, max=7)
+    shapes = {"x": {0: batch}, "h": {1: batch}, "c": {1: batch}}
+    program, kinds = compiled(export(module, inputs(2, 37), dynamic_shapes=shapes), target)
+    assert kinds["Loop"] == 4
+    for size in (1, 7, 3):
+        with torch.no_grad():
+            for got, wanted in zip(program(*inputs(size, 37)), module(*inputs(size, 37)), strict=True):
+                torch.testing.assert_close(got, wanted, rtol=1e-5, atol=5e-6)
+
+
+def test_a_projected_state_stays_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recurrent, "MOST_CELLS", 6)
+    module = nn.Sequential(nn.LSTM(3, 5, proj_size=2, batch_first=True), First()).eval()
+    exported = export(module, (torch.randn(2, 7, 3),), dynamic_shapes=({0: Dim("batch", min=1, max=9)},))
+    found = compile_in_stages(exported, CompileOptions("11.4", "reference", force=True))
+    limits = {entry.op: entry.limit for entry in found.plan.partitioned.fallback if entry.computes}
+    assert limits["aten.lstm.input"].code == "projection"
+    assert "proj_size" in limits["aten.lstm.input"].why
 
 
 class First(nn.Module):

@@ -17,15 +17,12 @@ from trtdiag.verification.limits import VerifyLimits
 QUICK = ("tcn", "llm_gpt2_12l")
 
 # Models that are not one engine whole, with what stays in PyTorch: sizes or numbers that data decides, random ops,
-# recurrent layers over a dynamic length or many steps, rotary angles in float64 while truncate_double is off, and
+# rotary angles in float64 while truncate_double is off, and
 # convolutions of 2^31 elements at the maximum.
 LEFT: dict[str, frozenset[str]] = {
-    "crnn_ocr": frozenset({"time-steps"}),
-    "demucs_like": frozenset({"time-steps"}),
     "flux_dit": frozenset({"double-precision"}),
     "rrdbnet": frozenset({"too-many-elements"}),
     "sampler_top_p": frozenset({"random"}),
-    "timm_sequencer2d_s": frozenset({"time-steps"}),
 }
 # A point of a quick run: the original alone takes less than this.  What is skipped is told, not passed.
 LIMITS = VerifyLimits(seconds=3.0, elements=1 << 29, total_s=0)

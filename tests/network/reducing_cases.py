@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from network_cases import POINTS, Case, In
@@ -9,6 +11,7 @@ from network_cases import POINTS, Case, In
 from trtdiag.network import DType
 from trtdiag.network.layers.attention import Attention, AttentionNormalizationOp, CausalMaskKind
 from trtdiag.network.layers.cumulative import Cumulative
+from trtdiag.network.layers.loop import Cell, Loop
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation
@@ -41,6 +44,32 @@ def _attention(q, k, v, mask=None, *, causal=None):
     return F.scaled_dot_product_attention(q, k, v, mask, scale=1.0)
 
 
+def _recurrent(cell: str, reverse: bool) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """torch's layer, whose own product with the input is one with ones on the diagonal."""
+
+    def expected(
+        given: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *states: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        options = {"nonlinearity": "relu"} if cell == "RNN" else {}
+        layer = getattr(torch.nn, cell)(given.shape[2], weight.shape[1], **options)
+        parts = torch.eye(given.shape[2]), weight, torch.zeros(given.shape[2]), bias[0]
+        with torch.no_grad():
+            for parameter, value in zip(layer.parameters(), parts, strict=True):
+                parameter.copy_(value)
+            hidden = tuple(state[None].contiguous() for state in states)
+            y, last = layer(given.flip(0) if reverse else given, hidden if cell == "LSTM" else hidden[0])
+        ends = last if isinstance(last, tuple) else (last,)
+        return (y.flip(0) if reverse else y, *(end[0] for end in ends))
+
+    return expected
+
+
+def _weights(gates: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(gates)
+    return torch.randn(5 * gates, 5, generator=generator) / 2, torch.randn(1, 5 * gates, generator=generator)
+
+
+_STATE = In(("b", 5))
 _Q, _K = In(("b", 4, "s", 5)), In(("b", 4, "h", 5))
 _SHARED = In(("b", 2, "h", 5))
 _LEFT, _RIGHT = In(("b", "h", 7)), In((1, 7, "s"))
@@ -76,6 +105,21 @@ CASES = [
         lambda x: torch.stack([x[:, i + 1 :].sum(1) for i in range(x.size(1))], 1),
     ),
     Case("cumulative_exclusive", Cumulative(1, exclusive=True), (INT,), lambda x: x.cumsum(1) - x),
+    Case(
+        "loop_lstm",
+        Loop(Cell.LSTM),
+        (In(("s", "b", 20)), *_weights(4), _STATE, _STATE),
+        _recurrent("LSTM", False),
+        NEAR,
+    ),
+    Case(
+        "loop_gru_reverse",
+        Loop(Cell.GRU, reverse=True),
+        (In(("h", "b", 15)), *_weights(3), _STATE),
+        _recurrent("GRU", True),
+        NEAR,
+    ),
+    Case("loop_relu", Loop(Cell.RELU), (In(("s", "b", 5)), *_weights(1), _STATE), _recurrent("RNN", False), 1e-4),
     Case("topk_max", TopK(TopKOperation.MAX, 3, 1), (In(("b", "h")),), lambda x: _sorted(x, 3, True)),
     # The most that TensorRT's TopK gives; nothing of it is dynamic.
     Case(

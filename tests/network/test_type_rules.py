@@ -22,6 +22,7 @@ from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
+from trtdiag.network.layers.loop import Cell, Loop
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
@@ -54,6 +55,7 @@ Spec = tuple[tuple[int, ...], DType | None]
 RULES: dict[str, tuple[Layer, tuple[Spec, ...], set[DType]]] = {
     "activation": (Activation(ActivationType.RELU), (_VECTOR,), FLOAT),
     "prelu": (ParametricReLU(), (_VECTOR, _VECTOR), FLOAT),
+    "loop": (Loop(Cell.TANH), (((3, 1, 2), T), ((2, 2), T), ((1, 2), T), ((1, 2), T)), FLOAT),
     "attention": (Attention(), (((1, 1, 3, 2), T),) * 3, FLOAT),
     "attention_mask": (
         Attention(),

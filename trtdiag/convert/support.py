@@ -20,7 +20,7 @@ from trtdiag.frontend.user_code import said
 from trtdiag.graph.limit import FROM_DATA, Limit
 from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, target_name
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES
-from trtdiag.graph.recurrent import MOST_CELLS, is_recurrent, why_not_unrolled
+from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
 from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, NetworkBuilder
@@ -29,19 +29,16 @@ from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition
 
 
-def support(
-    source: ConversionContext, planned_limits: Mapping[str, Limit], whole: Mapping[str, str] | None = None
-) -> Support:
+def support(source: ConversionContext, planned_limits: Mapping[str, Limit]) -> Support:
     """Ask the converter of every op whether it takes the op as it is.
 
     Args:
         source: The lowered graph, its planned types, and the target.
         planned_limits: Ops that the type plan leaves to PyTorch already, by node.
-        whole: Why lowering left ops whole, by node.
 
     Cost: one small trial for each distinct call: op, planned types, sizes, constants that are integers.
     """
-    asked = _Trials(source, whole or {})
+    asked = _Trials(source)
     limits: dict[str, Limit] = {}
     for node in source.graph_module.graph.nodes:
         if node.op == "call_function" and classify(node) in (NodeKind.OP, NodeKind.NO_OP):
@@ -61,8 +58,8 @@ def _no_greatest(symbol: str) -> Limit:
 
 
 class _Trials:
-    def __init__(self, source: ConversionContext, whole: Mapping[str, str]) -> None:
-        self._source, self._whole = source, whole
+    def __init__(self, source: ConversionContext) -> None:
+        self._source = source
         self._answers: dict[Hashable, Limit | None] = {}
         ranges = source.ranges
         self._endless = {name for name, own in ranges.items() if own.max is None and not is_backed(name)}
@@ -79,11 +76,8 @@ class _Trials:
             if node.meta.get("unbacked_bindings") or torch.Tag.dynamic_output_shape in op.tags:
                 return FROM_DATA
             steps = why_not_unrolled(node, op)
-            if not steps and is_recurrent(op):  # not for itself, then, but for all that the program has
-                steps = self._whole.get(node.name, "")
             if steps:
-                fix = f"give it a fixed number of time steps, at most {MOST_CELLS} cells in all"
-                return Limit("time-steps", steps, fix)
+                return Limit("time-steps", steps, "give it a sequence that is not packed")
             return Limit("no-converter", f"{target_name(op)} has no converter for TensorRT")
         unbounded = self._unbounded(node)
         if unbounded is not None:

@@ -101,7 +101,7 @@ def plan_engines(
             lowered.left(),
             options.precision is not Precision.KEEP,
         )
-        found = support(source, types.limits, {limit.node: limit.why for limit in lowered.limits})
+        found = support(source, types.limits)
     with stage("partition"):
         parts = _partitioned(source, found.limits, program, options)
     return EnginePlan(lowered, types, source, found, parts, options, target, sizes)

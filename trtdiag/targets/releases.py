@@ -35,8 +35,8 @@ _QUANTIZED = frozenset({"int4", "float4_e2m1fn_x2", "float8_e8m0fnu"})
 
 _LAYERS = words(
     "Activation Cast Concatenation Constant Convolution Deconvolution Dequantize ElementWise Fill Gather GridSample "
-    "Identity MatrixMultiply NonZero Normalization OneHot ParametricReLU Pooling Quantize Reduce Resize Scatter Select "
-    "Shape Shuffle Slice SoftMax TopK Unary"
+    "Identity Loop MatrixMultiply NonZero Normalization OneHot ParametricReLU Pooling Quantize Reduce Resize Scatter "
+    "Select Shape Shuffle Slice SoftMax TopK Unary"
 )
 _TEN_LAYERS = _LAYERS | words("Attention Cumulative DynamicQuantize KVCacheUpdate RotaryEmbedding Squeeze Unsqueeze")
 _ACTIVATIONS = words(

@@ -104,6 +104,7 @@ TENSORRT_RTX_1_7 = _rtx(
     ("sm75", "sm80", "sm86", "sm89", "sm120", "sm121"),
     (
         GpuLimit("sm75", "MatrixMultiply", "float32"),
+        GpuLimit("sm75", "Loop", "float32"),
         GpuLimit("sm75", "Convolution", "float32", least_rank=5),
         GpuLimit("sm75", "Deconvolution", "float32", least_rank=5),
     ),

@@ -14,6 +14,7 @@ from trtdiag.network.layers.elementwise import ElementWise, Select
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
+from trtdiag.network.layers.loop import Loop
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization

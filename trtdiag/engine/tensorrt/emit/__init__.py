@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.engine.tensorrt.emission import Emitter
-from trtdiag.engine.tensorrt.emit import attention, elementwise, indexing, reductions, shapes, windows
+from trtdiag.engine.tensorrt.emit import attention, elementwise, indexing, loops, reductions, shapes, windows
 from trtdiag.engine.tensorrt.emit.registry import REGISTERED
 from trtdiag.network import Layer
 
