@@ -10,6 +10,7 @@ from trtdiag.network.layers.activation import ActivationType
 from trtdiag.network.layers.elementwise import ElementWiseOperation
 from trtdiag.network.layers.loop import Cell, Loop
 from trtdiag.network.layers.matmul import MatrixOperation
+from trtdiag.symbolic import Num
 
 _SIGMOID, _TANH, _RELU = ActivationType.SIGMOID, ActivationType.TANH, ActivationType.RELU
 _SUM, _SUB, _PROD = ElementWiseOperation.SUM, ElementWiseOperation.SUB, ElementWiseOperation.PROD
@@ -54,7 +55,9 @@ class _Body:
 
     def __init__(self, step: Step, shape: Any) -> None:
         self._step, self._shape = step, shape
-        self._dtype, self._width = step.made_type().dtype, int(step.type(3).shape[1].value)  # type: ignore[attr-defined]
+        width = step.type(3).shape[1]
+        assert isinstance(width, Num)  # as Loop asks
+        self._dtype, self._width = step.made_type().dtype, int(width.value)
 
     def placed(self, made: Any) -> Any:
         """The output of a layer of this step."""
