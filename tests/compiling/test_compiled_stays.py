@@ -20,7 +20,9 @@ from tests.compiling.staying_ops import ALL, FASTER, MIXED, NONE, Picks, timed
 from trtdiag.engine.inductor import package
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
+from trtdiag.graph.values import NodeReader
 from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.partition.pytorch_segments import pytorch_segments, uncompiled
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
@@ -148,3 +150,15 @@ def test_the_last_line_counts_compiled_segments() -> None:
     assert isinstance(console.file, StringIO)
     told = "compiled: model_trt.pt2, 1 segment of PyTorch compiled by AOTInductor, no engine\n"
     assert console.file.getvalue() == told
+
+
+def test_attention_without_dropout_is_not_random() -> None:
+    class Attends(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = nn.functional.scaled_dot_product_attention(x, x, x)
+            return y.relu() + torch.rand_like(y)
+
+    exported = torch.export.export(Attends(), (torch.randn(1, 2, 3, 4),))
+    found = pytorch_segments(exported.graph, (), "cpu", {}, NodeReader())
+    assert [segment.work_ops for segment in found.segments] == [2]
+    assert [each.op for each in uncompiled(found)] == ["aten.rand_like.default", "aten.add.Tensor"]

@@ -12,6 +12,7 @@ from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import OpOverload, schema_name, target_name
 from trtdiag.graph.values import NodeReader, leaves
 from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.lower.decomposable import draws
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Cause, Fallback, Partitioned
 from trtdiag.partition.partition import partition
@@ -100,7 +101,7 @@ def _limit(node: Node, device: str) -> Limit | None:
     op = node.target
     if not isinstance(op, OpOverload):
         return None  # the partitioner says what it is
-    if torch.Tag.nondeterministic_seeded in op.tags:
+    if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
         return RANDOM
     if op.namespace not in _OWN:
         return None if target_name(op) == "trtdiag.execute_engine.default" else CUSTOM
