@@ -27,6 +27,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         if can_guard():
             guard = guarded(program=argv is None)
+
+            from trtdiag.cli.kept_code import keep_compiled_classes
+
+            keep_compiled_classes()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     code = 4

@@ -45,6 +45,7 @@ class Point:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.mode.cache_enabled = False  # a call is run once: to note its result takes as long as the call
         self.tensor = cache(self._tensor)
         self._number = cache(self._evaluated)
 

@@ -62,6 +62,7 @@ from torch.export.pt2_archive import constants as pt2
 
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.archive.consistency import BeyondMemoryError, DisagreementError, check_agreement
+from trtdiag.frontend.archive.direct_values import values_made_at_once
 from trtdiag.frontend.archive.equal_sizes import equal_sizes_parsed_once
 from trtdiag.frontend.archive.errors import load_failed, other_torch, refusal, unsafe
 from trtdiag.frontend.archive.object_checks import ProgramChecks
@@ -138,7 +139,7 @@ def read_archive(path: str | os.PathLike[str], *, progress: Progress | None = No
         constants = _tensors(payloads, summary, CONSTANTS, parts.constants)
         inputs, notes = _example_inputs(container, parts.inputs_member)
         try:
-            with _quiet(), equal_sizes_parsed_once():
+            with _quiet(), equal_sizes_parsed_once(), values_made_at_once():
                 exported = serialize.ExportedProgramDeserializer().deserialize(program, weights, constants, inputs)
         except _BUILD_ERRORS as error:
             raise load_failed(summary.path, _cause(error), summary.torch_version, torch.__version__) from error
