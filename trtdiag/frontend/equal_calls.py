@@ -7,6 +7,7 @@ and again with the same ones, layer by layer.  Many an op takes milliseconds: it
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
 _TENSORS = (torch.Tensor, torch.nn.Parameter, FakeTensor)
-_OF_DATA = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+_OF_DATA = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
 
 
 class _UnlikeError(Exception):
@@ -49,11 +50,9 @@ class EqualCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch l
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        if not isinstance(func, OpOverload) or func._schema.is_mutable or func.is_view:
+        if not isinstance(func, OpOverload) or func._schema.is_mutable or func.is_view or {*func.tags} & _OF_DATA:
             return func(*args, **named)
         try:
-            if any(tag in func.tags for tag in _OF_DATA):
-                raise _UnlikeError
             key = (func, _key(args), _key(tuple(named.items())))
         except _UnlikeError:
             return func(*args, **named)
@@ -65,10 +64,8 @@ class EqualCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch l
             given = func(*args, **named)
         finally:
             self._mode.cache_enabled = before
-        try:
+        with suppress(_UnlikeError):
             self._known[key] = self._noted(given, [id(each) for each in args])
-        except _UnlikeError:
-            pass
         return given
 
     def _noted(self, given: Any, inputs: list[int]) -> Any:

@@ -1,0 +1,69 @@
+"""Equal calls on fake tensors are run once, and give what each would give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trtdiag.frontend.equal_calls import EqualCalls
+
+
+class Ran(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Counts the calls that come through: that are run."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count[func._schema.name.removeprefix("aten::")] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def of(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a fake tensor is."""
+    return tensor.dtype, tensor.device, tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride()))
+
+
+def several(weight: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
+    """Twice each: a convolution and a norm of real weights, splits, casts, scalars of three types, a write, a view."""
+    found = []
+    ones = torch.ones(5)
+    for _ in range(2):
+        y = functional.batch_norm(functional.conv2d(x, weight, padding=1), ones, ones)
+        halves = torch.ops.aten.split_with_sizes_copy(y, [2, 3], 1)
+        z = y.to(torch.float16, memory_format=torch.channels_last)
+        found += [y, *halves, z, y.transpose(1, 3), y * 1, y * 1.0, y.to(torch.int64) * True, y.to(torch.int64) * 1.0]
+        found.append(y.add_(1))
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(1, 3, 1, 7), (4, 3, 13, 11)])
+def test_results_are_what_each_call_gives(sizes: tuple[int, ...]) -> None:
+    weight, wanted = torch.ones(5, 3, 3, 3), []
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        wanted = [of(each) for each in several(weight, torch.empty(sizes))]
+    mode, ran = FakeTensorMode(allow_non_fake_inputs=True), Ran()
+    with mode, ran, EqualCalls(mode), torch.no_grad():
+        made = several(weight, torch.empty(sizes))
+    assert [of(each) for each in made] == wanted
+    assert len({id(each.untyped_storage()) for each in made[::2]}) > 1
+    assert ran.count["convolution"] + ran.count["conv2d"] == 1
+    assert ran.count["add_"] == 2  # it writes
+    assert ran.count["transpose"] == 2  # it views
+
+
+def test_what_depends_on_values_is_run() -> None:
+    mode, ran = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()), Ran()
+    with mode, ran, EqualCalls(mode):
+        lengths = {str(torch.nonzero(torch.empty(3, 4)).shape[0]) for _ in range(2)}
+        numbers = [int(torch.tensor(value) + 1) for value in (2, 5)]
+    assert len(lengths) == 2  # a size of its own each time
+    assert numbers == [3, 6]
