@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
 
 from tests.harness.forked_runs import run_forked
 from trtdiag.cli.main import main
+from trtdiag.cli.warning_output import told_warnings
 
 FACTORY = """
 import logging, warnings
@@ -75,6 +77,16 @@ def test_logs_of_torch_come_where_they_are_asked_for(folder: Path) -> None:
     assert LOGGED not in logged(folder)
     assert LOGGED in logged(folder, "-v")
     assert LOGGED in logged(folder, torch_logs="+export")
+
+
+def test_what_other_packages_log_waits_for_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    # Where nobody set logs up this handler writes to stderr; pytest sets them up.
+    handler = logging.lastResort
+    assert handler is not None
+    with told_warnings():
+        for name in ("torchao", "trtdiag.steps"):
+            handler.handle(logging.makeLogRecord({"name": name, "levelno": logging.WARNING, "msg": f"of {name}"}))
+    assert capsys.readouterr().err == "of trtdiag.steps\n"
 
 
 GUARDED = """

@@ -32,9 +32,9 @@ def told_warnings() -> Iterator[None]:
     """Print warnings about options and packages to stderr in this block, each time and not once.
 
     All others come with ``--verbose``.  So does what torch logs, which is about its own ways; with ``TORCH_LOGS`` set
-    it comes as asked for.
+    it comes as asked for.  What other packages log reaches stderr where they have set up nothing: that waits, too.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _held_back(logging.lastResort):
         warnings.simplefilter("always", OptionWarning)
         warnings.simplefilter("always", ConverterWarning)
         usual = warnings.showwarning
@@ -53,6 +53,22 @@ def told_warnings() -> Iterator[None]:
 def _verbose() -> bool:
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get("trtdiag.verbose"))
+
+
+@contextmanager
+def _held_back(handler: logging.Handler | None) -> Iterator[None]:
+    if handler is None:
+        yield
+        return
+    handler.addFilter(_is_ours_or_told)
+    try:
+        yield
+    finally:
+        handler.removeFilter(_is_ours_or_told)
+
+
+def _is_ours_or_told(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] == "trtdiag" or _verbose()
 
 
 def _is_told(_record: logging.LogRecord) -> bool:
