@@ -44,7 +44,7 @@ def test_the_start_of_a_process_is_no_part_of_its_first_case() -> None:
     assert _states(["a", "b"], 1.5 * CASE_S) == {"a": "ok", "b": "ok"}
 
 
-@pytest.mark.parametrize("ends", ["die", "hang"])
+@pytest.mark.parametrize("ends", ["die", pytest.param("hang", marks=pytest.mark.slow)])
 def test_what_ends_takes_only_its_case(ends: str) -> None:
     keys = ["a", ends, "b", "c"]
     assert _states(keys, workers=2) == {key: "died" if key == ends else "ok" for key in keys}

@@ -51,7 +51,7 @@ def printed(html: str, scheme: str) -> list[str]:
 
 # Quick: the light scheme; paper is light whatever the screen is.
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("refused", [False, True], ids=["planned", "refused"])
+@pytest.mark.parametrize("refused", [pytest.param(False, marks=pytest.mark.slow), True], ids=["planned", "refused"])
 def test_page_1_holds_verdict_cause_and_fix(refused: bool, scheme: str) -> None:
     first, *others = printed(report(refused).to_html(), scheme)
     view = report(refused).rendering.view["verdict"]

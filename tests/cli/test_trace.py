@@ -102,5 +102,6 @@ def test_the_documents_name_every_logger() -> None:
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "logging.getLogger"
         and isinstance(node.args[0], ast.Constant)
+        and str(node.args[0].value).startswith("trtdiag")  # torch's own is asked to be quiet, and documented by torch
     }
     assert used == named

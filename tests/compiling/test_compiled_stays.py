@@ -97,7 +97,10 @@ class TestChoosing:
             NONE
         ] == "9.9 ms instead of 10, less than 2% faster"
 
-    @pytest.mark.parametrize(("name", "kinds"), [(NONE, ["inductor"]), (MIXED, ["reference", "inductor"])])
+    @pytest.mark.parametrize(
+        ("name", "kinds"),
+        [pytest.param(NONE, ["inductor"], marks=pytest.mark.slow), (MIXED, ["reference", "inductor"])],
+    )
     def test_other_engines_may_become_one_segment_with_what_stays(
         self, name: str, kinds: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
