@@ -56,15 +56,15 @@ def _verbose() -> bool:
 
 
 @contextmanager
-def _held_back(handler: logging.Handler | None) -> Iterator[None]:
-    if handler is None:
+def _held_back(last: logging.Handler | None) -> Iterator[None]:
+    if last is None:
         yield
         return
-    handler.addFilter(_is_ours_or_told)
+    last.addFilter(_is_ours_or_told)
     try:
         yield
     finally:
-        handler.removeFilter(_is_ours_or_told)
+        last.removeFilter(_is_ours_or_told)
 
 
 def _is_ours_or_told(record: logging.LogRecord) -> bool:
