@@ -82,7 +82,7 @@ MODULES = (
     "trtdiag.cli.commands",
     "click",
     "rich.console",
-    "trtdiag.cli.compile",
+    "trtdiag.cli.rules",
     "torch",
     "torch.version",
     "trtdiag.analysis.registry",
