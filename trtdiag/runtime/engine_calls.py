@@ -24,8 +24,8 @@ from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.torch_sizes import Fetch
 
 
-class CalledSegment(Protocol):
-    """A segment that an engine runs, whatever the engine was made of; ``ConvertedSegment`` says what each is."""
+class CutSegment(Protocol):
+    """A segment of a graph, and what crosses its edge; ``ConvertedSegment`` says what each is."""
 
     @property
     def segment(self) -> Segment:
@@ -41,6 +41,10 @@ class CalledSegment(Protocol):
     def outputs(self) -> tuple[Crossing, ...]:
         """The tensors that leave."""
         ...
+
+
+class CalledSegment(CutSegment, Protocol):
+    """A segment that an engine runs, whatever the engine was made of."""
 
     @property
     def counts(self) -> tuple[CountCrossing, ...]:

@@ -18,9 +18,9 @@ from trtdiag.errors import EngineBuildError, TrtdiagError
 from trtdiag.frontend.move_to_device import on_device
 from trtdiag.frontend.torch_private import plain_ranges
 from trtdiag.graph.operators import CAST
-from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.runtime.draft import CompiledDraft
+from trtdiag.runtime.engine_calls import CutSegment
 from trtdiag.runtime.torch_sizes import TorchSizes
 from trtdiag.symbolic import Range, bounds, free_symbols, to_text
 from trtdiag.wording import first_line
@@ -40,25 +40,6 @@ class Source(Protocol):
     @property
     def held(self) -> Mapping[Node, torch.Tensor]:
         """The tensors that the program brings and does not change, by node."""
-        ...
-
-
-class Part(Protocol):
-    """Ops of a graph, and what crosses their edge."""
-
-    @property
-    def segment(self) -> Segment:
-        """The ops."""
-        ...
-
-    @property
-    def inputs(self) -> tuple[Crossing, ...]:
-        """The tensors and sizes that enter."""
-        ...
-
-    @property
-    def outputs(self) -> tuple[Crossing, ...]:
-        """The tensors that leave."""
         ...
 
 
@@ -88,7 +69,7 @@ def segment_program(
     return on_device(exported_part(source, converted, ports), device)
 
 
-def part_module(source: Source, part: Part, ports: Sequence[EngineInput]) -> GraphModule:
+def part_module(source: Source, part: CutSegment, ports: Sequence[EngineInput]) -> GraphModule:
     """A part of a graph as a module that takes its inputs in order, sizes as carriers, and gives its outputs.
 
     Args:
@@ -99,7 +80,7 @@ def part_module(source: Source, part: Part, ports: Sequence[EngineInput]) -> Gra
     return _Writing(source, part, ports).module()
 
 
-def exported_part(source: Source, part: Part, ports: Sequence[EngineInput]) -> ExportedProgram:
+def exported_part(source: Source, part: CutSegment, ports: Sequence[EngineInput]) -> ExportedProgram:
     """A part of a graph, exported anew: its dims are symbols of its own, whatever they were in the program.
 
     Args:
@@ -195,7 +176,7 @@ def _check_ranges(exported: ExportedProgram, ports: Sequence[EngineInput]) -> No
 class _Writing:
     """Writes the graph of a segment."""
 
-    def __init__(self, source: Source, converted: Part, ports: Sequence[EngineInput]) -> None:
+    def __init__(self, source: Source, converted: CutSegment, ports: Sequence[EngineInput]) -> None:
         self._source, self._converted, self._ports = source, converted, ports
         graph: Graph = source.graph_module.graph
         self._nodes: dict[str, Node] = {node.name: node for node in graph.nodes}
