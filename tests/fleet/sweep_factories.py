@@ -49,3 +49,8 @@ def sleeps() -> Any:
 def prints() -> Any:
     print("words of the model")
     return good()
+
+
+def tells_machine() -> Any:
+    print("on", os.environ.get("SWEEP_MACHINE", "no machine of a test"))
+    return good()

@@ -12,6 +12,7 @@ import torch
 from sweep_factories import good
 
 import trtdiag
+from trtdiag.errors import PlatformError
 from trtdiag.fleet.case_run import CaseRun
 from trtdiag.fleet.cases import cases_of
 from trtdiag.fleet.digests import Digests
@@ -133,6 +134,8 @@ def test_however_a_process_ends(root: Path, saved: str) -> None:
         job = job_of(root, case, [step.key for step in case.steps])
         assert client.run(job)["state"] == KILLED
         assert client.run(job)["state"] == DONE  # by another server
+        with pytest.raises(PlatformError, match="would give other results"):
+            client.run({**job, "elsewhere": True, "tool": ["0.0", *job["tool"][1:]]})
     finally:
         client.close()
 

@@ -46,8 +46,11 @@ class Crew:
         self.at_once = 0
         self._running: list[tuple[int, Mapping[str, Any]]] = []
 
-    def room(self) -> int:
-        return 2 - len(self._running)
+    def room(self, needs: Needs) -> int:
+        return 0 if needs.gpus else 2 - len(self._running)
+
+    def waits_for(self) -> str:
+        return ""
 
     def begin(self, number: int, job: Mapping[str, Any], needs: Needs) -> None:
         assert len(self._running) < 2
@@ -146,6 +149,28 @@ def test_cases_run_side_by_side_in_their_order(root: Path) -> None:
     work_of(root, *cases).run(crew)
     assert [number for number, _ in crew.begun] == [0, 1, 2, 3, 4]
     assert crew.at_once == 2
+
+
+def test_what_cannot_run_keeps_nothing_else_from_running(root: Path) -> None:
+    """And keeps its place: it is the first to begin when there is a machine for it."""
+
+    class Grown(Crew):
+        """Has no GPU at first, and says so."""
+
+        def room(self, needs: Needs) -> int:
+            return 1 if needs.gpus and len(self.begun) >= 2 else super().room(needs)
+
+        def waits_for(self) -> str:
+            return "" if len(self.begun) >= 3 else "a GPU"
+
+    told: list[Standing] = []
+    cases = [case_of(Step("analyze", f"{at:032}", {}), name=f"net{at}") for at in range(4)]
+    gpu = [replace(case, needs=Needs(gpus=1)) for case in cases[:2]]
+    crew = Grown(root)
+    work_of(root, *gpu, *cases[2:], told=told).run(crew)
+    assert [number for number, _ in crew.begun] == [2, 3, 0, 1]
+    told_of = [(each.done, each.waits_for) for each in told]
+    assert told_of == [(0, ""), (0, "a GPU"), (1, "a GPU"), *((done, "") for done in (1, 2, 3, 4))]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"step": "analyze"}', b'{"step": 3}', b"\xff"])

@@ -19,25 +19,28 @@ _EVERY_S = 60.0
 
 @contextmanager
 def sweep_progress(*, quiet: bool) -> Iterator[Callable[[Standing], None]]:
-    """Give the function to call with how far it is; each case that ended early is a line, as soon as that is known."""
+    """Give the function to call with how far it is; what ended early or waits is a line at once."""
     if quiet:
         yield lambda _standing: None
         return
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    told = 0
+    told, waits_for = 0, ""
 
-    def tell_failed(standing: Standing) -> None:
-        nonlocal told
+    def tell_news(standing: Standing) -> None:
+        nonlocal told, waits_for
         for label, why in standing.failed[told:]:
             console.print(f"{one_line(label)}: {one_line(why)}", markup=False)
         told = len(standing.failed)
+        if standing.waits_for and standing.waits_for != waits_for:
+            console.print(one_line(standing.waits_for), markup=False)
+        waits_for = standing.waits_for
 
     if not console.is_terminal:
         last = time.monotonic()
 
         def line(standing: Standing) -> None:
             nonlocal last
-            tell_failed(standing)
+            tell_news(standing)
             if time.monotonic() - last >= _EVERY_S:
                 last = time.monotonic()
                 print(_line(standing), file=sys.stderr, flush=True)
@@ -49,7 +52,7 @@ def sweep_progress(*, quiet: bool) -> Iterator[Callable[[Standing], None]]:
         task = bar.add_task("start Ray", total=None)
 
         def shown(standing: Standing) -> None:
-            tell_failed(standing)
+            tell_news(standing)
             ended = f", {len(standing.failed):,} ended early" if standing.failed else ""
             bar.update(task, description=f"programs{ended}", completed=standing.done, total=standing.total)
 

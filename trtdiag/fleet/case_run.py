@@ -19,6 +19,7 @@ from trtdiag.errors import DiagnosisError
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.fleet.diagnosis import built_of, compared_of, diagnosis_of, failure_of, fixed_of, usable
 from trtdiag.fleet.facts import DONE, FAILED, FORMS, Case, Measured, Step, StepResult, needs_program, stops
+from trtdiag.fleet.same_machine import require_same
 from trtdiag.fleet.store import DEPENDS, folder_of, read_result, safe_name, write_json, write_result
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.user_code import imported
@@ -230,12 +231,18 @@ def _peak_mib() -> float:
 
 
 def run_job(line: str, begins: Callable[[str], None]) -> None:
-    """Run a case that stands in a line of JSON: ``root``, ``case``, ``missing``, ``folder``, ``environment``."""
+    """Run a case that stands in a line of JSON: ``root``, ``case``, ``missing``, ``folder``, ``environment``...
+
+    Raises:
+        PlatformError: What ``require_same`` raises.
+    """
     import torch
 
     job = json.loads(line)
     os.environ.update(job["environment"])
-    os.chdir(job["folder"])
     case = FORMS.read(Case, job["case"])
+    if job["elsewhere"]:
+        require_same(job, case)
+    os.chdir(job["folder"])
     torch.set_num_threads(case.needs.cpus)
     CaseRun(Path(job["root"]), case, frozenset(job["missing"]), begins).run()

@@ -73,15 +73,17 @@ def _case(program: SweepProgram, variant: Variant, options: SweepOptions, backen
     if _ON_GPU & {*options.steps} and (backend == "tensorrt" or variant.gpu_type):
         needs = replace(needs, gpus=max(1, needs.gpus), gpu_type=variant.gpu_type or needs.gpu_type)
     limit_s = options.time_limit_s if program.time_limit_s is None else program.time_limit_s
-    return Case(program, variant, tuple(_steps(program, variant, options, backend, digests)), limit_s, needs)
+    content = digests.of_program(program)
+    steps = tuple(_steps(program, content, variant, options, backend))
+    return Case(program, variant, steps, limit_s, needs, digest_of(content))
 
 
 def _steps(
-    program: SweepProgram, variant: Variant, options: SweepOptions, backend: str, digests: Digests
+    program: SweepProgram, content: list[str], variant: Variant, options: SweepOptions, backend: str
 ) -> Iterator[Step]:
     about = {
         "tool": of_tool(),
-        "program": digests.of_program(program),
+        "program": content,
         "inputs": program.inputs,
         "imports": program.imports,
         "meta": program.meta,

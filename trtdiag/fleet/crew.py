@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from trtdiag.errors import PlatformError
+from trtdiag.fleet.cluster import CLIENT, asked_of_ray, connect, imported_ray, lacking, start_here
 from trtdiag.fleet.facts import KILLED, Needs
 from trtdiag.wording import first_line
 
 Ended = Mapping[str, Any]
 """How a case ended, as the fork server says it."""
-_STORE_BYTES = 80 << 20
-"""Of Ray's store for objects, near its minimum: cases go there as some hundred bytes."""
-_GIB = 1 << 30
 _MORE = 2
 """Tasks handed to Ray for each that can run: so many wait there, and none of its workers for us."""
 
@@ -23,8 +20,11 @@ _MORE = 2
 class Crew(Protocol):
     """Runs cases, several at once."""
 
-    def room(self) -> int:
-        """How many cases it takes now, beside those that it has."""
+    def room(self, needs: Needs) -> int:
+        """How many cases with these needs it takes now, beside those that it has."""
+
+    def waits_for(self) -> str:
+        """What cases wait for that is not there, in words; empty where all of them can run."""
 
     def begin(self, number: int, job: Mapping[str, Any], needs: Needs) -> None:
         """Take a case, which is called by its number from then on."""
@@ -48,33 +48,36 @@ class RayCrew:
     """
 
     def __init__(self, address: str | None, workers: int | None) -> None:
-        self._ray = ray = _imported()
-        self._running: dict[Any, int] = {}
+        self._ray = ray = imported_ray()
+        self._running: dict[Any, tuple[int, Needs]] = {}
         self._local = address is None
         self._started = not ray.is_initialized()
-        if self._started:
-            own: dict[str, Any] = {"include_dashboard": False, "object_store_memory": _STORE_BYTES}
-            try:
-                ray.init(
-                    address="local" if address is None else address,
-                    log_to_driver=False,
-                    logging_level="ERROR",
-                    **({"num_cpus": workers or os.cpu_count(), **own} if address is None else {}),
-                )
-            except Exception as error:  # whatever Ray raises where it cannot start or be reached
-                where = "on this machine" if address is None else f"at {address}"
-                raise PlatformError(
-                    f"Ray cannot be used {where}",
-                    because=first_line(error),
-                    fix="see that it runs: ray status; or leave --address out",
-                    reference="ray-not-started",
-                ) from error
+        if self._started and address is None:
+            start_here(ray, workers)
+        elif self._started:
+            connect(ray, str(address))
         self._task = ray.remote(max_retries=0)(run_case)
+        client = self._started and not self._local and str(address).startswith(CLIENT)
+        self._node = (
+            "" if client else ray.get_runtime_context().get_node_id()
+        )  # a client is on no machine of the cluster
 
-    def room(self) -> int:
-        """See ``Crew``."""
+    def room(self, needs: Needs) -> int:
+        """See ``Crew``: what cannot run yet keeps nothing else from running."""
         cores = self._ray.cluster_resources().get("CPU", 1)
-        return max(0, int(_MORE * cores) - len(self._running))
+        return max(0, int(_MORE * cores) - sum(each == needs for _, each in self._running.values()))
+
+    def waits_for(self) -> str:
+        """See ``Crew``."""
+        waiting = set() if self._local else {needs for _, needs in self._running.values()}
+        machines = self._machines() if waiting else ()
+        less = next(filter(None, (lacking(needs, machines) for needs in waiting)), None)
+        if less is None:
+            return ""
+        return f"cases wait for a machine with {less[0]}: the cluster has {less[1]}"
+
+    def _machines(self) -> list[Mapping[str, float]]:
+        return [each["Resources"] for each in self._ray.nodes() if each["Alive"]]
 
     def begin(self, number: int, job: Mapping[str, Any], needs: Needs) -> None:
         """See ``Crew``.
@@ -82,30 +85,17 @@ class RayCrew:
         Raises:
             PlatformError: ``sweep-resources``: this machine has not what the case needs.
         """
-        self._check(needs)
-        asked: dict[str, Any] = {"num_cpus": needs.cpus, "num_gpus": needs.gpus}
-        if needs.memory_gib is not None:
-            asked["memory"] = int(needs.memory_gib * _GIB)
-        if needs.gpu_type:
-            asked["accelerator_type"] = needs.gpu_type
-        self._running[self._task.options(**asked).remote(job)] = number
-
-    def _check(self, needs: Needs) -> None:
-        """Refuse what would wait for ever: a cluster may grow, this machine does not."""
-        if not self._local:
-            return
-        there = self._ray.cluster_resources()
-        asked = {"CPU": needs.cpus, "GPU": needs.gpus, "memory": (needs.memory_gib or 0) * _GIB}
-        if needs.gpu_type:
-            asked[f"accelerator_type:{needs.gpu_type}"] = 0.001
-        for name, amount in asked.items():
-            if amount > there.get(name, 0):
-                raise PlatformError(
-                    f"a task asks for {_amount(name, amount)} of {name}, more than this machine has",
-                    because=f"Ray finds {_amount(name, there.get(name, 0))} here",
-                    fix="ask for less, or name a cluster that has it: --address",
-                    reference="sweep-resources",
-                )
+        # A cluster may grow, this machine does not.
+        less = lacking(needs, self._machines()) if self._local else None
+        if less is not None:
+            raise PlatformError(
+                f"a task asks for {less[0]}, more than this machine has",
+                because=f"Ray finds {less[1]} here",
+                fix="ask for less, or name a cluster that has it: --address",
+                reference="sweep-resources",
+            )
+        reference = self._task.options(**asked_of_ray(needs)).remote({**job, "node": self._node})
+        self._running[reference] = number, needs
 
     def ended(self, wait_s: float) -> Sequence[tuple[int, Ended]]:
         """See ``Crew``.
@@ -115,7 +105,7 @@ class RayCrew:
         """
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=wait_s)
         more, _ = self._ray.wait(list(self._running), num_returns=len(self._running), timeout=0) if ready else ([], [])
-        return [(self._running.pop(each), self._answer(each)) for each in dict.fromkeys((*ready, *more))]
+        return [(self._running.pop(each)[0], self._answer(each)) for each in dict.fromkeys((*ready, *more))]
 
     def _answer(self, reference: Any) -> Ended:
         errors = self._ray.exceptions
@@ -153,26 +143,6 @@ class RayCrew:
             self._ray.shutdown()
 
 
-def _amount(name: str, amount: float) -> str:
-    return f"{amount / _GIB:.1f} GiB" if name == "memory" else f"{amount:g}"
-
-
-def _imported() -> Any:
-    # Ray sends statistics of its use to its makers where nobody says no; it warns of a default that is to change.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        import ray
-    except ImportError as error:
-        raise PlatformError(
-            "a sweep runs on Ray, which is not installed",
-            because=first_line(error),
-            fix="pip install 'trtdiag[fleet]', or pip install ray",
-            reference="ray-not-installed",
-        ) from error
-    return ray
-
-
 _client: Any = None
 
 
@@ -183,5 +153,8 @@ def run_case(job: Mapping[str, Any]) -> Ended:
         from trtdiag.fleet.server_client import ServerClient
 
         _client = ServerClient()
-    found: Ended = _client.run(job)
+    import ray
+
+    elsewhere = job["node"] != ray.get_runtime_context().get_node_id()
+    found: Ended = _client.run({**job, "elsewhere": elsewhere})
     return found

@@ -93,6 +93,7 @@ class Case:
         steps: What is done, in order.
         time_limit_s: For all of them together.
         needs: What the task asks for.
+        content: A digest of the program as it was when the sweep began.
     """
 
     program: SweepProgram
@@ -100,6 +101,7 @@ class Case:
     steps: tuple[Step, ...]
     time_limit_s: float
     needs: Needs
+    content: str = ""
 
     @property
     def label(self) -> str:

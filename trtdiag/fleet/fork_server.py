@@ -19,10 +19,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
+from trtdiag.errors import PlatformError
 from trtdiag.fleet.facts import CRASHED, DONE, KILLED, TIMED_OUT
 from trtdiag.fleet.orphans import end_with_parent
 
-FINISHED = "finished"
+FINISHED, REFUSED = "finished", "refused "
 _POLL_S = 0.05
 
 
@@ -58,7 +59,7 @@ def _say(answers: object, answer: dict[str, object]) -> None:
 
 
 def _served(line: str, run_job: Callable[[str, Callable[[str], None]], None]) -> dict[str, object]:
-    """Run a case in a process of its own; how that ended, in which step, and what it took."""
+    """Run a case in a process of its own; how that ended, in which step, what it took, and why it was refused."""
     job = json.loads(line)
     told, tell = os.pipe()
     parent = os.getpid()
@@ -74,8 +75,9 @@ def _served(line: str, run_job: Callable[[str, Callable[[str], None]], None]) ->
     _end(child)  # what it started and left behind
     with os.fdopen(told, "rb") as pipe:
         os.set_blocking(told, False)
-        words = (pipe.read() or b"").decode(errors="replace").split()
-    steps = [word for word in words if word != FINISHED]
+        words = (pipe.read() or b"").decode(errors="replace").splitlines()
+    steps = [word for word in words if word != FINISHED and not word.startswith(REFUSED)]
+    refused = [json.loads(word.removeprefix(REFUSED)) for word in words if word.startswith(REFUSED)]
     state = TIMED_OUT if late else _state(status, finished=FINISHED in words)
     return {
         "state": state,
@@ -83,6 +85,7 @@ def _served(line: str, run_job: Callable[[str, Callable[[str], None]], None]) ->
         "signal": -status if status < 0 else 0,
         "code": max(status, 0),
         "seconds": time.monotonic() - began,
+        "refused": refused[0] if refused else None,
     }
 
 
@@ -129,6 +132,9 @@ def _work(
         run_job(line, lambda key: _tell(tell, key))
         _tell(tell, FINISHED)
         code = 0
+    except PlatformError as error:
+        told = {name: getattr(error, name) for name in ("message", "because", "fix", "reference")}
+        _tell(tell, REFUSED + json.dumps(told))
     except BaseException:  # a fault of ours, which its output tells
         import traceback
 

@@ -172,7 +172,7 @@ def standing_text(standing: Standing) -> str:
     if standing.failed:
         label, why = standing.failed[-1]
         text += f", {len(standing.failed):,} of them ended early: the last is {label}: {why}"
-    return text
+    return f"{text}; {standing.waits_for}" if standing.waits_for else text
 
 
 def finished(swept: Swept, compare: str | os.PathLike[str] | None = None) -> Sweep:

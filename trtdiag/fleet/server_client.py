@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.errors import PlatformError
+from trtdiag.fleet.digests import of_tool
 from trtdiag.fleet.facts import FORMS, KILLED, Case
 from trtdiag.fleet.programs import MARK
 
@@ -33,7 +34,7 @@ class ServerClient:
         """Run a case; gives how it ended, as ``fork_server`` says it.
 
         Raises:
-            PlatformError: ``sweep-folder-not-shared``, ``sweep-worker-failed``.
+            PlatformError: ``sweep-folder-not-shared``, ``sweep-worker-failed``, and what a case refuses to run for.
         """
         root = Path(job["root"])
         if not (root / MARK).is_file():
@@ -60,6 +61,8 @@ class ServerClient:
             self.close()
             return _KILLED
         found: dict[str, Any] = json.loads(answer)
+        if found["refused"]:
+            raise PlatformError(**found["refused"])
         return found
 
     def _started(self) -> subprocess.Popen[bytes] | None:
@@ -115,6 +118,8 @@ def job_of(root: Path, case: Case, missing: list[str]) -> dict[str, Any]:
         "folder": os.getcwd(),
         "output": str(folder / "output.txt"),
         "limit_s": case.time_limit_s,
+        "tool": of_tool(),
+        "elsewhere": False,
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from trtdiag.fleet.cases import cases_of
 from trtdiag.fleet.crew import Crew, Ended, RayCrew
 from trtdiag.fleet.digests import Digests
-from trtdiag.fleet.facts import CRASHED, DONE, KILLED, TIMED_OUT, Case, Failure, Measured, Step
+from trtdiag.fleet.facts import CRASHED, DONE, KILLED, TIMED_OUT, Case, Failure, Measured, Needs, Step
 from trtdiag.fleet.options import SweepOptions
 from trtdiag.fleet.programs import read_programs
 from trtdiag.fleet.server_client import job_of
@@ -31,12 +31,14 @@ class Standing:
         total: All cases.
         known: Those of earlier runs.
         failed: Labels of cases that did not come to their end, with why.
+        waits_for: What cases wait for that is not there; empty where all of them can run.
     """
 
     done: int
     total: int
     known: int
     failed: tuple[tuple[str, str], ...] = ()
+    waits_for: str = ""
 
 
 Watch = Callable[[Standing], None]
@@ -64,6 +66,7 @@ class Work:
     _begun: dict[int, int] = field(default_factory=dict)
     _failed: list[tuple[str, str]] = field(default_factory=list)
     _of_before: int = 0
+    _waits_for: str = ""
 
     def __post_init__(self) -> None:
         """Find out what is missing."""
@@ -84,6 +87,10 @@ class Work:
         """
         while self.left:
             self._begin(crew)
+            waits_for = crew.waits_for()
+            if waits_for != self._waits_for:
+                self._waits_for = waits_for
+                self._tell()
             for number, how in crew.ended(_WAIT_S) if self._running else ():
                 self._end(number, how)
                 self._tell()
@@ -91,23 +98,27 @@ class Work:
     def _begin(self, crew: Crew) -> None:
         """Hand out cases, but none with a step that another one is doing."""
         busy = {step.key for steps in self._running.values() for step in steps}
-        put_off = []
-        room = crew.room()
-        while self._waiting and room > 0:
+        room: dict[Needs, int] = {}
+        for _ in range(len(self._waiting)):  # what is put off goes behind the others, so that all keep their order
             number = self._waiting.popleft()
+            needs = self.cases[number].needs
+            if needs not in room:
+                room[needs] = crew.room(needs)
+            if room[needs] < 1:
+                self._waiting.append(number)
+                continue
             missing = self.known.missing(self.cases[number])
             if not missing:  # another case had the same steps
                 self._tell()
                 continue
             if busy & {step.key for step in missing}:
-                put_off.append(number)
+                self._waiting.append(number)
                 continue
             case = self.cases[number]
-            crew.begin(number, job_of(self.root, case, [step.key for step in missing]), case.needs)
+            crew.begin(number, job_of(self.root, case, [step.key for step in missing]), needs)
             self._running[number] = missing
             busy |= {step.key for step in missing}
-            room -= 1
-        self._waiting.extendleft(reversed(put_off))
+            room[needs] -= 1
 
     def _end(self, number: int, how: Ended) -> None:
         missing, case = self._running.pop(number), self.cases[number]
@@ -128,7 +139,7 @@ class Work:
 
     def _tell(self) -> None:
         done = len(self.cases) - len(self._waiting) - len(self._running)
-        self.watch(Standing(done, len(self.cases), self._of_before, tuple(self._failed)))
+        self.watch(Standing(done, len(self.cases), self._of_before, tuple(self._failed), self._waits_for))
 
 
 def _failure(how: Ended, case: Case, step: Step, times: int) -> Failure:
