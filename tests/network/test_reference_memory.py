@@ -116,6 +116,16 @@ def test_normalization_holds_three_times_its_input_at_most() -> None:
     assert made <= 2 * 4 * ELEMENTS + 5 * 5 * 4
 
 
+@pytest.mark.parametrize(("shape", "groups"), [((1, 3, 1), 3), ((1, 5, 1, 1), 1)], ids=["group_norm", "grouped"])
+def test_a_group_of_one_element_is_its_bias(shape: tuple[int, ...], groups: int) -> None:
+    axes = tuple(range(2, len(shape)))
+    each = [1, *shape[1:2], *[1] * len(axes)]
+    layer = Normalization(axes, 1e-5, groups)
+    (y,) = layer.reference(torch.randn(shape), torch.full(each, 2.0), torch.full(each, 0.5))
+    # PyTorch adds x and the mean, 600 times as large, to the bias: a few units of the last place of 600 are left.
+    torch.testing.assert_close(y, torch.full(shape, 0.5), rtol=0, atol=1e-3)
+
+
 def _chain(cells: int) -> NetworkBuilder:
     """A recurrence as it is unrolled: each step reads a part of one input and the state before."""
     builder = NetworkBuilder()

@@ -86,11 +86,12 @@ class Normalization(Layer, inputs=3, takes=FLOATS):
 def _by_groups(
     x: torch.Tensor, groups: int, channels: tuple[int, ...], scale: torch.Tensor, bias: torch.Tensor, epsilon: float
 ) -> torch.Tensor | None:
-    """By ``F.group_norm``; ``None`` where scale and bias are not one element a channel."""
+    """By PyTorch's kernel; ``None`` where scale and bias are not one element a channel."""
     if not _is_along(x, channels, scale, bias):
         return None
     whole = x.flatten(1, channels[-1])
-    return F.group_norm(whole, groups, scale.flatten(), bias.flatten(), epsilon).reshape(x.shape)
+    # Not F.group_norm, which refuses a group of one element.
+    return torch.group_norm(whole, groups, scale.flatten(), bias.flatten(), epsilon).reshape(x.shape)
 
 
 def _is_along(x: torch.Tensor, dims: Sequence[int], *parts: torch.Tensor) -> bool:
