@@ -129,6 +129,20 @@ def test_another_stream_is_another_context() -> None:
     _again(run, x)
 
 
+def test_on_another_stream_it_is_prepared_anew() -> None:
+    gpu = HostGpu()
+    runner = RowSums("8.6").runner(gpu)
+    x = _rows(3)
+    _run(runner, x)
+    first = _prepared(runner, x)
+    gpu.streams = [8] * 9
+    _run(runner, x)
+    gpu.streams = [8] * 9
+    second = _prepared(runner, x)
+    assert second is not first
+    _again(second, x)
+
+
 def test_a_recording_around_it_gets_the_context() -> None:
     gpu = HostGpu()
     engine = RowSums("8.6")

@@ -140,6 +140,7 @@ class EngineRunner:
             made = None if run is None else run(inputs)
             if made is not None:
                 return tuple(made)
+            known.pop(which, None)  # another stream, other memory: what is known is prepared anew
         with torch.cuda.device(self._device) if self._several else nullcontext():
             outputs = tuple(self._run(inputs))
             if signature is not None:
