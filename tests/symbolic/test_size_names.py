@@ -92,6 +92,7 @@ def test_ranges_are_those_of_the_dim() -> None:
         ("4*s4 + 3*s5", "(x.shape[2] - 3) + 3*batch"),
         ("s4", "((x.shape[2] - 3) // 4)"),
         ("s5 + 3", "batch + 3"),
+        ("4*s4 + 3.5", "(x.shape[2] - 3) + 3.5"),
     ],
 )
 def test_an_offset_in_a_text(text: str, told: str) -> None:

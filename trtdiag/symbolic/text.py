@@ -46,7 +46,7 @@ def to_text(node: Expr | Condition, names: Names | None = None) -> str:
 
 
 _SYMBOL = re.compile(  # zuf0: a float from data
-    r"(?:(?<![\w.*])(?P<factor>\d+)\*)?\b(?P<symbol>z?[su]f?\d+)\b(?!\()(?: \+ (?P<plus>\d+)\b(?!\*| [/%]))?"
+    r"(?:(?<![\w.*])(?P<factor>\d+)\*)?\b(?P<symbol>z?[su]f?\d+)\b(?!\()(?: \+ (?P<plus>\d+)\b(?!\*|\.\d| ?[/%]))?"
 )
 
 
