@@ -7,6 +7,7 @@ import warnings
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.compiling.staying_ops import ALL, FASTER, MIXED, NONE, Picks, timed
+from trtdiag.analysis.backend_times import Optimization
 from trtdiag.engine.inductor import package
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
@@ -25,6 +27,7 @@ from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.partition.pytorch_segments import pytorch_segments, uncompiled
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.compile_stays import _Choice, _Way
 from trtdiag.pipeline.state import State
 from trtdiag.report.compile_text import ending_text
 from trtdiag.verification.facts import Verification
@@ -124,6 +127,30 @@ class TestChoosing:
         assert state.optimization is not None
         assert [row.why for row in state.optimization.stays] == ["it does not agree with the original"] * 2
         assert {each.backend for each in state.compiled.manifests} == {"reference"}
+
+    def test_engines_left_out_are_not_replaced_in_part(self) -> None:
+        state = compile_in_stages(_picks(), replace(OPTIONS, verify=False, optimize="none"))
+        state = replace(state, optimization=Optimization({}, "the CPU", (), ()), kinds=())
+        other = replace(state, notes=("the same with fewer engines",))
+        stays = [SimpleNamespace(index=index, gain_ms=1.0, why="") for index in range(2)]
+
+        def segments(base: State) -> Any:
+            return SimpleNamespace(
+                state=base,
+                notes=(),
+                made=lambda taken: replace(base, stays=tuple(str(each.index) for each in taken)),
+                faster=lambda: stays,
+                told=lambda _: (),
+            )
+
+        def verified(made: State) -> State:  # one segment agrees, both do not
+            return replace(made, verification=SimpleNamespace(passed=len(made.stays) < 2))  # type: ignore[arg-type]
+
+        for base, taken in ((state, ("0",)), (other, ())):
+            ways = [_Way("fewer engines", segments(base), list(stays))]  # type: ignore[arg-type]
+            choice = _Choice(state, segments(state), ways, None, torch.device("cpu"))  # type: ignore[arg-type]
+            choice._times = lambda found=ways[0]: setattr(found, "time_ms", 3.0) or 10.0  # type: ignore[method-assign]
+            assert choice.made(verified).stays == taken
 
     def test_what_crashes_the_compiler_stays_eager(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(package, "_compile", COMPILE)
