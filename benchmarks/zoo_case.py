@@ -30,7 +30,7 @@ from tests.models import zoo
 from tests.partition.checks import quiet, torch_partitioner, torch_segments
 from trtdiag.errors import TrtdiagError
 from trtdiag.frontend.capture import capture
-from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, UnplaceableError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.partition.facts import EnginePlan, Partitioned

@@ -89,7 +89,7 @@ def _place(request: pytest.FixtureRequest, name: str) -> Path:
 
 def _known(place: Path) -> dict[str, str]:
     """Fingerprint and severity of each finding of a baseline."""
-    from trtdiag.files.regular import read_whole, reason
+    from trtdiag.files.bounded_read import read_whole, reason
 
     try:
         body = json.loads(read_whole(place, _MOST_BYTES))

@@ -35,11 +35,11 @@ from torch.export import Dim, export
 import trtdiag
 from trtdiag import Precision
 from trtdiag.engine.tensorrt.context import EngineContext
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.engine_bindings import Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import logger_of
-from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.engine.tensorrt.single_context import shares_profiles
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import engine_bytes

@@ -16,7 +16,7 @@ from torch.export import Dim, ExportedProgram
 import trtdiag
 from trtdiag.engine import engine_bytes, reference
 from trtdiag.errors import ArtifactError
-from trtdiag.files.mapped import MappedFile, file_at
+from trtdiag.files.memory_map import MappedFile, file_at
 from trtdiag.frontend.archive import write
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import CACHE

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from trtdiag.benchmark.clock import Timed
-from trtdiag.pipeline import compile_stays, latency, stay_segments
+from trtdiag.pipeline import compile_pytorch_segments, latency, timed_pytorch_segments
 
 ALL, NONE = "the same, what stays compiled", "inductor, with what has no converter"
 MIXED = "1 engine, all else compiled"
@@ -50,5 +50,5 @@ def timed(monkeypatch: pytest.MonkeyPatch, stay: Mapping[str, float], wholes: Ma
         }
         return {name: Timed([known[name]], [known[name]]) for name in calls}
 
-    for module in (latency, stay_segments, compile_stays):
+    for module in (latency, timed_pytorch_segments, compile_pytorch_segments):
         monkeypatch.setattr(module, "take_turns", told)

@@ -13,7 +13,7 @@ from tests.convert.op_check import OLD_THEN_NEW, Outcome, check_op
 from tests.convert.sampled_ops import Sampled, run_samples
 from tests.harness.rows import thinned
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers import segments
+from trtdiag.convert.layer_writers import segment_reduction
 from trtdiag.convert.layer_writers.indices import common_shape
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.registry import converters
@@ -212,10 +212,10 @@ def test_most_pairs_of_places_and_indices(monkeypatch: pytest.MonkeyPatch) -> No
     assert not _codes(aten.index_add.default, torch.zeros(4096), 0, index, torch.ones(4096))
     assert not _codes(aten.scatter_add.default, torch.zeros(4096), 0, index, torch.ones(4096))
     with monkeypatch.context() as few:  # beyond, elements are sorted, up to as many as that
-        few.setattr(segments, "MOST_SORTED", 4095)
+        few.setattr(segment_reduction, "MOST_SORTED", 4095)
         assert _codes(aten.index_add.default, torch.zeros(4097), 0, index, torch.ones(4096)) == {"pairs"}
         assert _codes(aten.scatter_add.default, torch.zeros(4097), 0, index, torch.ones(4096)) == {"pairs"}
-        few.setattr(segments, "MOST_SORTED", 4096)
+        few.setattr(segment_reduction, "MOST_SORTED", 4096)
         assert not _codes(aten.index_add.default, torch.zeros(4097), 0, index, torch.ones(4096))
     boundaries = torch.arange(4096.0)
     assert not _codes(aten.bucketize.Tensor, torch.ones(4096), boundaries)

@@ -11,7 +11,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.harness.rows import each
-from trtdiag.dims.capped import capped
+from trtdiag.dims.max_sizes import capped
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.errors import DimsError
 from trtdiag.symbolic import Range

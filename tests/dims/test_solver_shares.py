@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trtdiag.dims.solver.choose import choose
-from trtdiag.dims.solver.shares import decisive_first, share_held
+from trtdiag.dims.solver.constraint_losses import decisive_first, share_held
 from trtdiag.symbolic import parse_condition, to_text
 from trtdiag.symbolic.expr import Condition, Sym
 from trtdiag.symbolic.ranges import Range

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from trtdiag.errors import UserError
-from trtdiag.files import same
-from trtdiag.files.same import Named, refuse_same
+from trtdiag.files import same_file
+from trtdiag.files.same_file import Named, refuse_same
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links and devices of POSIX")
 
@@ -64,7 +64,7 @@ TWO = [
 ]
 
 
-def same_file(written: str, read: str) -> bool:
+def _is_refused(written: str, read: str) -> bool:
     """Whether writing to one path is refused for what the other leads to."""
     try:
         refuse_same([Named("SOURCE", read)], [Named("--json", written)])
@@ -77,14 +77,14 @@ def same_file(written: str, read: str) -> bool:
 @pytest.mark.parametrize(("one", "other"), ONE)
 def test_one_file(folder: Path, one: str, other: str) -> None:
     for first, second in ((one, other), (other, one), (str(folder / one), other)):
-        assert same_file(first, second)
+        assert _is_refused(first, second)
 
 
 @posix
 @pytest.mark.parametrize(("one", "other"), TWO)
 def test_two_files(folder: Path, one: str, other: str) -> None:
-    assert not same_file(one, other)
-    assert not same_file(other, one)
+    assert not _is_refused(one, other)
+    assert not _is_refused(other, one)
 
 
 PAIRS = [("New.ep", "new.EP"), ("é.ep", unicodedata.normalize("NFD", "é.ep")), ("n" * 99 + "a", "n" * 99 + "A")]
@@ -102,14 +102,14 @@ def test_spellings_are_tried_on_the_file_system(
 
         def stat(path: os.PathLike[str] | str, **rest: bool) -> os.stat_result:
             place, name = os.path.split(os.path.abspath(path))
-            alike = [each for each in os.listdir(place) if same._folded(each) == same._folded(name)] or [name]
+            alike = [each for each in os.listdir(place) if same_file._folded(each) == same_file._folded(name)] or [name]
             return real(os.path.join(place, alike[0]), **rest)
 
         monkeypatch.setattr(os, "stat", stat)
-    elif same_file(one, other):
+    elif _is_refused(one, other):
         pytest.skip("this file system does not heed case")
-    assert same_file(one, other) is not heeds
-    assert not same_file(one, f"x{other}")
+    assert _is_refused(one, other) is not heeds
+    assert not _is_refused(one, f"x{other}")
     assert sorted(os.listdir(folder)) == before
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 import trtdiag
 from trtdiag.errors import CaptureError
-from trtdiag.files.mapped import MappedFile, file_at
+from trtdiag.files.memory_map import MappedFile, file_at
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.archive.zip_members import Container
 from trtdiag.graph.inputs import held_tensors, mapped_files

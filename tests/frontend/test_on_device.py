@@ -19,7 +19,7 @@ from trtdiag.errors import UserError
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.move_to_device import on_device, program_device
 from trtdiag.frontend.moved_tensors import MovedTensors
-from trtdiag.graph.walk import walk
+from trtdiag.graph.node_kinds import walk
 
 META = torch.device("meta")
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
+from trtdiag.graph.node_kinds import NodeKind, classify, walk
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.walk import NodeKind, classify, walk
 
 
 class Nested(nn.Module):

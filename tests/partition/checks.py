@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.partition.facts import Partitioned
 
 _OPS = frozenset({NodeKind.OP, NodeKind.NO_OP, NodeKind.ASSERT, NodeKind.HIGHER_ORDER})

@@ -10,8 +10,8 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from trtdiag.graph.node_kinds import attribute_of
 from trtdiag.graph.segment import DimSource, LocalSize
-from trtdiag.graph.walk import attribute_of
 from trtdiag.partition.facts import Partitioned
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.evaluate import evaluate

@@ -22,8 +22,8 @@ from trtdiag.analysis.coverage import no_work, op_coverage
 from trtdiag.analysis.fallbacks import MINIMUMS, FallbackGroup, LeftOp
 from trtdiag.analysis.finding import Place
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.node_kinds import NodeKind
 from trtdiag.graph.source import Frame
-from trtdiag.graph.walk import NodeKind
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.report import view_strip
 from trtdiag.report.json_report import SCHEMA_PATH

@@ -17,8 +17,8 @@ from tests.runtime.compiling import compiled
 from tests.runtime.preparing import Preparing, Runners
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ShapeOutOfRangeError, UserError
-from trtdiag.graph.op_calls import never_traced
-from trtdiag.graph.plain_tensors import check_like
+from trtdiag.graph.dispatch_keys import never_traced
+from trtdiag.graph.tensor_signature import check_like
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE, PREPARED
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.prepared_engines import PreparedEngine, forget

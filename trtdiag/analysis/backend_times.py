@@ -47,7 +47,7 @@ class WholeTime:
 
 
 @dataclass(frozen=True)
-class StayTimes:
+class PyTorchSegmentTimes:
     """Ops that stay with PyTorch, one by one and compiled by AOTInductor.
 
     Attributes:
@@ -81,7 +81,7 @@ class Optimization:
         blocks: In the order of execution.
         wholes: What was timed whole, the one without a choice first.
         notes: What was left out, in words.
-        stays: What stays with PyTorch beside engines, in the order of execution.
+        pytorch_segments: What stays with PyTorch beside engines, in the order of execution.
     """
 
     sizes: Mapping[str, int]
@@ -89,4 +89,4 @@ class Optimization:
     blocks: tuple[BlockTimes, ...]
     wholes: tuple[WholeTime, ...]
     notes: tuple[str, ...] = ()
-    stays: tuple[StayTimes, ...] = ()
+    pytorch_segments: tuple[PyTorchSegmentTimes, ...] = ()

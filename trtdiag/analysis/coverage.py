@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from trtdiag.analysis.fallbacks import PartitionFacts
+from trtdiag.graph.node_kinds import NodeKind, walk
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.lower.facts import Checked
 
 _NO_WORK = (NodeKind.NO_OP, NodeKind.ASSERT, NodeKind.SHAPE)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from trtdiag.analysis.finding import Evidence, Place
 from trtdiag.frontend.program import OpOrigin, Program
+from trtdiag.graph.node_kinds import walk
 from trtdiag.graph.source import Frame
-from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked
 from trtdiag.targets.target import Target
 

@@ -21,7 +21,7 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
-from trtdiag.runtime.other_engines import with_engines
+from trtdiag.runtime.replace_engines import with_engines
 from trtdiag.targets import Target
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_nodes import engine_nodes
-from trtdiag.runtime.other_engines import with_engines
+from trtdiag.runtime.replace_engines import with_engines
 from trtdiag.wording import amount
 
 MOST_NAMED = 8

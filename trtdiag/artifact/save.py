@@ -23,7 +23,7 @@ from trtdiag.artifact.description import (
 )
 from trtdiag.artifact.weightless_engines import kept_tensors, stripped
 from trtdiag.errors import ArtifactError
-from trtdiag.files.same import Named, refuse_same
+from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.frontend.archive.write import save_program
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.unsavable import unsavable_part

@@ -21,7 +21,7 @@ from trtdiag.network import Network, canonical_hash, to_bytes
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
-from trtdiag.runtime.other_engines import with_engines
+from trtdiag.runtime.replace_engines import with_engines
 
 _MOST_EXPANDED = 100
 """Own choice: these texts become 10 to 20 times smaller; deflate can reach 1,032, which is what a bomb uses."""

@@ -11,7 +11,7 @@ import torch
 
 from trtdiag.calibration.observe import Batch
 from trtdiag.errors import TrtdiagError, UserError
-from trtdiag.files.regular import reason
+from trtdiag.files.bounded_read import reason
 from trtdiag.graph.pytree import tensors_changed
 from trtdiag.wording import first_line, shown
 

@@ -36,7 +36,7 @@ from trtdiag.cli.user_code_options import model_options, named_source, users_opt
 from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, Place, sizes_of
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
-from trtdiag.files.same import Named, refuse_same
+from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.options import AUTO, ENGINE_WEIGHTS, KERNEL_SPECIALIZATION, OPTIMIZE, CompileOptions
 
 if TYPE_CHECKING:
@@ -240,8 +240,11 @@ def compile_command(
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
         if agreed or options.force:
-            kept, stays = every_engine - len(found.engines) - len(found.stays), len(found.stays)
-            console.print(ending_text(found.engines, kept, file_and_size(destination), stays), crop=False)
+            kept, compiled = (
+                every_engine - len(found.engines) - len(found.pytorch_segments),
+                len(found.pytorch_segments),
+            )
+            console.print(ending_text(found.engines, kept, file_and_size(destination), compiled), crop=False)
         for place in written:
             console.print(f"report: {place}", highlight=False, markup=False, soft_wrap=True)
     if not agreed and not options.force:

@@ -11,7 +11,7 @@ from typing import Any
 
 from trtdiag.cli.value_checks import MOST_COUNT
 from trtdiag.errors import UserError
-from trtdiag.files.regular import is_there, read_whole, reason
+from trtdiag.files.bounded_read import is_there, read_whole, reason
 from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions
 from trtdiag.wording import one_line
 

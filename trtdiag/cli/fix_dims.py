@@ -21,9 +21,9 @@ from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option, sizes_of
 from trtdiag.errors import DimsError, TrtdiagError, UserError
+from trtdiag.files.bounded_read import reason
 from trtdiag.files.destination import is_written_through
-from trtdiag.files.regular import reason
-from trtdiag.files.same import refuse_same
+from trtdiag.files.same_file import refuse_same
 from trtdiag.wording import first_line
 
 if TYPE_CHECKING:

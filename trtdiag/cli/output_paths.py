@@ -13,7 +13,7 @@ from trtdiag.cli.trace_option import trace_places
 from trtdiag.errors import UserError
 from trtdiag.files.destination import check_destination, is_written_through, open_descriptor
 from trtdiag.files.module_files import module_files
-from trtdiag.files.same import STREAM, Named, refuse_same
+from trtdiag.files.same_file import STREAM, Named, refuse_same
 from trtdiag.report.save import telling
 
 _STDOUT = 1

@@ -18,7 +18,7 @@ from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option, trace_places
 from trtdiag.cli.user_code_options import working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile
-from trtdiag.files.same import Named, refuse_same
+from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.options import CompileOptions
 
 

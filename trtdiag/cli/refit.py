@@ -16,7 +16,7 @@ from trtdiag.cli.trace_option import trace_option, trace_places
 from trtdiag.cli.user_code_options import working
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile
 from trtdiag.errors import UserError
-from trtdiag.files.same import refuse_same
+from trtdiag.files.same_file import refuse_same
 from trtdiag.wording import amount
 
 if TYPE_CHECKING:
@@ -69,17 +69,25 @@ def refit_command(
     named = [("COMPILED", compiled), ("--weights", weights), ("--model", model), *(("--lora", each) for each in lora)]
     refuse_same(read_by(named), [compiled_place(output, usual), *trace_places()])
     with working(step_line(), reports=False) as step:
-        from trtdiag.pipeline.refit import (
-            Asked,
-            differs,
-            refit_in_steps,
-        )  # torch takes seconds: --help should not wait for it
+        # torch takes seconds: --help should not wait for it
+        from trtdiag.pipeline.refit import RefitRequest, differs, refit_in_steps
         from trtdiag.report.compile_text import verification_text
         from trtdiag.verification.limits import VerifyLimits
 
         limits = VerifyLimits(total_s=verify_limit_s)
-        asked = Asked(compiled, weights, lora, lora_scale, destination, model, not no_verify, step, limits, True)
-        found = refit_in_steps(asked)
+        request = RefitRequest(
+            compiled,
+            weights,
+            lora,
+            lora_scale,
+            output=destination,
+            model=model,
+            verify=not no_verify,
+            progress=step,
+            limits=limits,
+            must_verify=True,
+        )
+        found = refit_in_steps(request)
     console = own_console()
     if not quiet:
         for line in _told(found.weights):

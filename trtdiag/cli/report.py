@@ -15,7 +15,7 @@ from trtdiag.cli.progress import LOADING, step_line
 from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.value_checks import CheckedCommand, OutputFile, Place
-from trtdiag.files.same import Named
+from trtdiag.files.same_file import Named
 
 
 @click.command("report", cls=CheckedCommand)

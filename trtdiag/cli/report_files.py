@@ -13,7 +13,7 @@ from trtdiag.cli.option_groups import Options, flag, path, several
 from trtdiag.cli.streams import standard_output
 from trtdiag.cli.value_checks import F, OutputFile, listed
 from trtdiag.files.destination import is_written_through, open_descriptor
-from trtdiag.files.same import STREAM
+from trtdiag.files.same_file import STREAM
 from trtdiag.report.format_names import SUFFIXES, format_of, format_unknown
 from trtdiag.report.save import write_atomically
 

@@ -16,7 +16,7 @@ import click
 
 from trtdiag.cli.value_checks import F, OutputFile
 from trtdiag.files.destination import check_destination
-from trtdiag.files.same import Named
+from trtdiag.files.same_file import Named
 from trtdiag.report.save import telling, write_atomically
 from trtdiag.timed_steps import LOGGER, TimedStep
 

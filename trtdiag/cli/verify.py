@@ -13,7 +13,7 @@ from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import users_options, working
 from trtdiag.cli.value_checks import CheckedCommand, Seconds
-from trtdiag.files.same import Named, refuse_same
+from trtdiag.files.same_file import Named, refuse_same
 
 
 @click.command("verify", cls=CheckedCommand)

@@ -18,10 +18,10 @@ from trtdiag.convert.writer import Writer
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.errors import InternalError
 from trtdiag.frontend.node_origins import stack_of
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import OpOverload, named_arguments, target_name
 from trtdiag.graph.quantizers import makes_floats
 from trtdiag.graph.values import NumberValue, TensorValue, is_row_major
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, Origin, Tensor
 from trtdiag.network.dtype import SMALL
 from trtdiag.network.value import Value

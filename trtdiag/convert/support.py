@@ -18,11 +18,11 @@ from trtdiag.convert.writer import Writer
 from trtdiag.errors import InternalError
 from trtdiag.frontend.user_code import said
 from trtdiag.graph.limit import FROM_DATA, Limit
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, target_name
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES
 from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.value import Value
 from trtdiag.shapes.symbols import is_backed

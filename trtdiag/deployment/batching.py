@@ -9,10 +9,10 @@ from typing import Any
 
 from torch.fx import Node
 
-from trtdiag.deployment import row_moves as row_moves  # its rules
+from trtdiag.deployment import batch_axis_moves as batch_axis_moves  # its rules
+from trtdiag.deployment.batch_axis import FREE, Batch, CoupledError, Free, Rows, Sizes, State, need
+from trtdiag.deployment.batch_axis_rules import Seen, rows_of
 from trtdiag.deployment.interface import Interface
-from trtdiag.deployment.row_rules import Seen, rows_of
-from trtdiag.deployment.rows import FREE, Batch, CoupledError, Free, Rows, Sizes, State, need
 from trtdiag.errors import ArtifactError
 from trtdiag.frontend.read_guards import read_guards
 from trtdiag.network import Network, from_bytes

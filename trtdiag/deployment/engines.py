@@ -19,8 +19,8 @@ from trtdiag.deployment.interface import output_ports
 from trtdiag.deployment.plans import BACKENDS, Plan, bindings, plans_of, profiles_of, whole_program
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
+from trtdiag.files.atomic_folder import atomic_folder
 from trtdiag.files.atomic_write import write_whole
-from trtdiag.files.whole_folder import whole_folder
 from trtdiag.frontend.capture import capture
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.runtime.compiled import CompiledProgram
@@ -112,7 +112,7 @@ def _named(index: int, call: EngineNode) -> dict[str, Plan]:
 
 def _write(folder: Path, files: Mapping[str, bytes | memoryview], *, force: bool) -> None:
     if not os.path.exists(folder):
-        with whole_folder(folder) as work:
+        with atomic_folder(folder) as work:
             for name, content in files.items():
                 (work / name).write_bytes(content)
         return

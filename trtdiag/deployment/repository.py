@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trtdiag.errors import UserError
+from trtdiag.files.atomic_folder import atomic_folder
 from trtdiag.files.atomic_write import write_whole
 from trtdiag.files.destination import may_be_named
-from trtdiag.files.whole_folder import whole_folder
 from trtdiag.wording import shown
 
 CONFIG = "config.pbtxt"
@@ -114,13 +114,13 @@ def write_model(
     with _telling(model):
         model.parent.mkdir(parents=True, exist_ok=True)
         if not model.exists():
-            with whole_folder(model) as work:
+            with atomic_folder(model) as work:
                 (work / str(version)).mkdir()
                 fill(work / str(version))
                 for name, text in texts.items():
                     (work / name).write_text(text, encoding="utf-8")
             return
-        with whole_folder(model / str(version), replace=replace) as work:
+        with atomic_folder(model / str(version), replace=replace) as work:
             fill(work)
         for name, text in texts.items():
             write_whole(model / name, (text.encode("utf-8"),))

@@ -19,9 +19,9 @@ from trtdiag.dims.op_trial import NotTriedError, OpTrial
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
+from trtdiag.graph.node_kinds import LocatedNode, walk
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader
-from trtdiag.graph.walk import LocatedNode, walk
 from trtdiag.shapes.op_call import OpCall, callee
 from trtdiag.shapes.op_demands import demands_of
 from trtdiag.shapes.op_demands.registry import rule_for

@@ -11,7 +11,7 @@ from trtdiag.dims.compare_plans import counted_words, kept_of
 from trtdiag.dims.facts import Constraint, GuardOrigin, Verdict
 from trtdiag.dims.joint_conditions import try_all
 from trtdiag.dims.solved_sets import Solved
-from trtdiag.dims.solver.shares import share_held
+from trtdiag.dims.solver.constraint_losses import share_held
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.symbolic import Proof, ProofKind, Range, ValueSet, check, evaluate, free_symbols, substitute, to_text
 from trtdiag.symbolic.check import shown_by_bounds

@@ -16,8 +16,8 @@ from trtdiag.dtypes.value_span import Span
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.inputs import placeholders
+from trtdiag.graph.node_kinds import LocatedNode, NodeKind, walk
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.lowered_facts import Lowered, whole_of
 from trtdiag.shapes.facts import ShapeFacts

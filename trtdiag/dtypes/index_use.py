@@ -14,8 +14,8 @@ from trtdiag.dtypes.interval_ops.rearranging import KEEPING
 from trtdiag.dtypes.nested_graphs import ALWAYS_RUN, operands
 from trtdiag.dtypes.plan_uint8 import is_cast
 from trtdiag.dtypes.value_span import Span, limits
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import OpOverload, short_name, target_name
-from trtdiag.graph.walk import NodeKind, classify
 
 _JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 # Ops with (table, dim, index, ...) arguments that refuse negative and too large indices.

@@ -17,8 +17,8 @@ from trtdiag.dtypes.value_span import Span, confine, join, leaves_dtype, limits,
 from trtdiag.frontend.program import Program
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import Placeholder, placeholders, storage_key
+from trtdiag.graph.node_kinds import NodeKind, attribute_of, classify
 from trtdiag.graph.operators import OpOverload, short_name, target_name, writes
-from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
+from trtdiag.graph.node_kinds import subgraph_of
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import leaves
-from trtdiag.graph.walk import subgraph_of
 
 # These run their one graph exactly once, with their operands as its arguments.
 ALWAYS_RUN = frozenset(

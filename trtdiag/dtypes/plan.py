@@ -19,9 +19,9 @@ from trtdiag.dtypes.planned_dtype import Planned, no_counterpart
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.inputs import Placeholder, placeholders_of
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.node_kinds import NodeKind, attribute_of, classify
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer_node, makes_floats
 from trtdiag.graph.values import leaves
-from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.symbolic.ranges import Range
 from trtdiag.targets.target import Target

@@ -16,9 +16,9 @@ from trtdiag.dtypes.planned_dtype import Planned
 from trtdiag.dtypes.value_span import INT32_MAX, INT32_MIN, Span, leaves_dtype, to_integers
 from trtdiag.graph.inputs import Placeholder
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import given_to, operator_of, short_name, value_arguments
 from trtdiag.graph.quantizers import is_quantizer
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.shapes.ranges import graph_sizes
 from trtdiag.symbolic.ranges import Range

@@ -12,10 +12,10 @@ from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.graph.fake_values import has_values
 from trtdiag.graph.inputs import Placeholder, placeholders
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import named_arguments, operator_of, short_name, target_name
 from trtdiag.graph.quantizer import Grain, Quantizer, Step, is_symmetric
 from trtdiag.graph.quantizers import is_dequantizer, is_quantizer_node, quantizer_of
-from trtdiag.graph.walk import NodeKind, classify
 
 PRODUCTS: Mapping[str, tuple[str, str, int]] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), ("input", "weight", 0)),

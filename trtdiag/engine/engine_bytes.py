@@ -9,7 +9,7 @@ from typing import TypeAlias, Union
 import numpy as np
 
 from trtdiag.errors import ArtifactError
-from trtdiag.files.mapped import MappedFile, file_at, scratch_file
+from trtdiag.files.memory_map import MappedFile, file_at, scratch_file
 
 Blob: TypeAlias = Union[bytes, bytearray, MappedFile]
 """The bytes of an engine, which nobody changes."""

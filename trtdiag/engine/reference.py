@@ -21,7 +21,7 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.profile_choice import ProfileChoice
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import ArtifactError, UserError
-from trtdiag.files.mapped import MappedFile
+from trtdiag.files.memory_map import MappedFile
 from trtdiag.network import Network, Placed, from_bytes, to_json
 from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.network.file_format import to_parts

@@ -25,7 +25,7 @@ from typing import Any
 from trtdiag.engine.engine_bytes import Blob, kept, pieces, sha256_of
 from trtdiag.errors import UserError
 from trtdiag.files.atomic_write import write_entry
-from trtdiag.files.regular import open_regular
+from trtdiag.files.bounded_read import open_regular
 from trtdiag.options import MIB
 
 _LOGGER = logging.getLogger("trtdiag.engine_cache")

@@ -20,9 +20,9 @@ from trtdiag.arguments import (
     sizes_by_name,
     whole,
 )
-from trtdiag.dims.capped import capped
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.dynamic_shapes.spell import spell
+from trtdiag.dims.max_sizes import capped
 from trtdiag.dims.plan import Plan, program_plan
 from trtdiag.errors import DimsError
 from trtdiag.fixdims.answers import answer_of, answer_unconfirmed
@@ -134,13 +134,13 @@ def fix_dims(
         with TORCH_TURN:
             return fix_text(read.text, read.label)
     solving = Allowance(solve_limit_s, exports=isinstance(read, ProgramSource))
-    asked = _Asked(sizes_by_name("max_sizes", max_sizes), time_limit_s, solving, rounds, programs, step)
-    return _fix_program(read, asked) if isinstance(read, ProgramSource) else _fix_model(read, asked)
+    request = _Request(sizes_by_name("max_sizes", max_sizes), time_limit_s, solving, rounds, programs, step)
+    return _fix_program(read, request) if isinstance(read, ProgramSource) else _fix_model(read, request)
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What ``fix_dims`` was asked for beside the source, as it says it."""
+class _Request:
+    """What ``fix_dims`` was asked for beside the source."""
 
     largest: Sequence[tuple[str, int]]
     limit_s: float
@@ -150,13 +150,15 @@ class _Asked:
     step: Progress
 
 
-def _fix_model(source: ModelSource, asked: _Asked) -> Fix:
+def _fix_model(source: ModelSource, request: _Request) -> Fix:
     recipe = source.recipe
     structure = structure_of(recipe)
     plan, examples = asked_plan(structure), structure.examples
-    wanted = capped(plan, asked.largest, examples) if asked.largest else plan
-    exporter = Exporter(recipe, structure, wanted, asked.limit_s, asked.step, asked.solving, original=not asked.largest)
-    search = partial(Search, wanted, examples, exporter.attempt, asked.rounds, solving=asked.solving)
+    wanted = capped(plan, request.largest, examples) if request.largest else plan
+    exporter = Exporter(
+        recipe, structure, wanted, request.limit_s, request.step, request.solving, original=not request.largest
+    )
+    search = partial(Search, wanted, examples, exporter.attempt, request.rounds, solving=request.solving)
     found = search().run()
     checks = exporter.data_checks() if found.from_data else ()
     if checks:
@@ -165,40 +167,40 @@ def _fix_model(source: ModelSource, asked: _Asked) -> Fix:
         found = search().run()
         found.failure = words
     fix = answer_of(source, recipe, structure, plan, found, checks, exporter.notes())
-    return fix if checks or asked.solving.look() else _with_several(fix, found, exporter, asked)
+    return fix if checks or request.solving.look() else _with_several(fix, found, exporter, request)
 
 
-def _fix_program(source: ProgramSource, asked: _Asked) -> Fix:
-    program, solving = source.program, asked.solving
+def _fix_program(source: ProgramSource, request: _Request) -> Fix:
+    program, solving = source.program, request.solving
     plan = program_plan(program)
     hints = {dim.site: dim.hint for each in program.inputs for dim in each.dims if dim.hint}
-    wanted = capped(plan, asked.largest, hints)
+    wanted = capped(plan, request.largest, hints)
     with TORCH_TURN:
         recipe = program_recipe(program)
         known = read_program(program)
     if recipe is None:
         why = "the file keeps no example inputs, and not all of them are tensors"
-        found = Search(wanted, {}, lambda _plan, _why: why, asked.rounds, known, solving).run()
+        found = Search(wanted, {}, lambda _plan, _why: why, request.rounds, known, solving).run()
         return answer_unconfirmed(source, plan, found)
     structure = structure_of(recipe)
-    known = _run_known(known, program, wanted, recipe, solving.least(asked.limit_s) / 2, asked.step)
-    exporter = Exporter(recipe, structure, wanted, asked.limit_s, asked.step, solving, original=False)
-    found = Search(wanted, structure.examples, exporter.attempt, asked.rounds, known, solving).run()
+    known = _run_known(known, program, wanted, recipe, solving.least(request.limit_s) / 2, request.step)
+    exporter = Exporter(recipe, structure, wanted, request.limit_s, request.step, solving, original=False)
+    found = Search(wanted, structure.examples, exporter.attempt, request.rounds, known, solving).run()
     fix = answer_of(source, recipe, structure, plan, found, (), exporter.notes())
-    return fix if solving.look() else _with_several(fix, found, exporter, asked)
+    return fix if solving.look() else _with_several(fix, found, exporter, request)
 
 
-def _with_several(fix: Fix, found: SearchResult, exporter: Exporter, asked: _Asked) -> Fix:
+def _with_several(fix: Fix, found: SearchResult, exporter: Exporter, request: _Request) -> Fix:
     """``fix`` with the programs that together take more than it alone."""
-    if asked.programs == 1 or fix.outcome is Outcome.IMPOSSIBLE:
+    if request.programs == 1 or fix.outcome is Outcome.IMPOSSIBLE:
         return fix
     several = several_of(
         exporter.asked,
         found,
         exporter.structure.examples,
-        None if asked.programs is None else exporter.attempt,
-        asked.rounds,
-        asked.programs or OFFERED,
+        None if request.programs is None else exporter.attempt,
+        request.rounds,
+        request.programs or OFFERED,
         lambda plan: (planned(exporter.recipe, exporter.structure, plan), spell(plan, exporter.structure).code),
     )
     return replace(fix, several=several)

@@ -15,7 +15,7 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.errors import CaptureError
-from trtdiag.files.regular import read_whole, reason
+from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.frontend import factory as factories
 from trtdiag.frontend.capture import capture, names_factory
 from trtdiag.frontend.factory import Recipe

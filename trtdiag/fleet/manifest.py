@@ -10,7 +10,7 @@ from typing import Any
 
 from trtdiag.arguments import Check, flag, mapping, optional, seconds, text, unknown, whole, words
 from trtdiag.errors import ArgumentError, UserError
-from trtdiag.files.regular import read_whole, reason
+from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.fleet.facts import Needs, SweepProgram
 from trtdiag.fleet.options import SweepOptions, compile_options
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from trtdiag import __version__
 from trtdiag.errors import UserError
-from trtdiag.files.regular import read_whole, reason
+from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.fleet.comparison import SweepComparison
 from trtdiag.fleet.digests import digest_of
 from trtdiag.fleet.facts import FORMS, Measured

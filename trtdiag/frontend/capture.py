@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.arguments import checked, function, optional
 from trtdiag.errors import CaptureError
-from trtdiag.files.mapped import MappedFile
+from trtdiag.files.memory_map import MappedFile
 from trtdiag.frontend import factory as factories
 from trtdiag.frontend.archive.errors import refusal
 from trtdiag.frontend.archive.read import ReadResult, read_archive

@@ -16,10 +16,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.frontend.fake_run import most_elements
 from trtdiag.frontend.node_origins import origin_of
+from trtdiag.graph.node_kinds import reached
 from trtdiag.graph.operators import OF_SIZES, schema_name, target_name
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue
-from trtdiag.graph.walk import reached
 from trtdiag.symbolic import Expr, free_symbols
 
 MOST_ELEMENTS = 1 << 24

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trtdiag.frontend.equal_calls import EqualCalls
+from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.symbolic import evaluate
 from trtdiag.wording import first_line
@@ -100,7 +100,7 @@ class ShapeRunner:
         # Of tensors of one element FakeTensorMode follows the values, and so writes into them.
         single = [buffer for buffer in self._module.buffers() if buffer.numel() == 1]
         formula = sdpa_kernel(SDPBackend.MATH)
-        with put_back(single), mode, EqualCalls(mode), torch.no_grad(), quiet[0], quiet[1], formula, watch:
+        with put_back(single), mode, FakeCallCache(mode), torch.no_grad(), quiet[0], quiet[1], formula, watch:
             args, kwargs = pytree.tree_unflatten([self._fake(*pair, point) for pair in self._pairs()], self._spec)
             try:
                 self._module(*args, **kwargs)

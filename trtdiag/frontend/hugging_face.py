@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from trtdiag.errors import ArgumentError, CaptureError
-from trtdiag.files.regular import read_whole, reason
+from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.frontend.input import Input
 from trtdiag.frontend.module_inputs import Inputs, ModuleInputs, module_inputs
 from trtdiag.frontend.user_code import users_code

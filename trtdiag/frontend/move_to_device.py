@@ -22,8 +22,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 from trtdiag.errors import UserError
 from trtdiag.frontend.moved_tensors import MovedTensors
 from trtdiag.frontend.rebuilt_program import copied_graph, rebuilt_program
+from trtdiag.graph.node_kinds import attribute_of, walk
 from trtdiag.graph.operators import HigherOrderOperator, target_name
-from trtdiag.graph.walk import attribute_of, walk
 from trtdiag.grouping import grouped
 from trtdiag.wording import listed
 

@@ -9,8 +9,8 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin
+from trtdiag.graph.node_kinds import walk
 from trtdiag.graph.source import NO_STACK, Stack, parse_stack
-from trtdiag.graph.walk import walk
 
 _SELF = re.compile(r"L\['self'\]|L__self__|\b__self__\b")
 _INDEX = re.compile(r"\[['\"]?([^\]'\"]+)['\"]?\]")

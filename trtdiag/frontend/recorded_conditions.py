@@ -14,8 +14,8 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.frontend.program import RawGuard
 from trtdiag.frontend.torch_private import guards_code, replacements, shape_env_guards, symbol_sources
+from trtdiag.graph.node_kinds import walk
 from trtdiag.graph.source import NO_STACK, OWN, Stack, parse_stack
-from trtdiag.graph.walk import walk
 
 _ASSERTIONS = (torch.ops.aten._assert_scalar.default, torch.ops.aten.sym_constrain_range_for_size.default)
 _EXPORT_FILE = re.compile(r"[/\\]torch[/\\]export[/\\]__init__\.py$")

@@ -7,9 +7,9 @@ from functools import lru_cache
 import torch
 from torch.fx import Graph, Node
 
+from trtdiag.graph.node_kinds import NodeKind, classify, kind_of_target
 from trtdiag.graph.operators import OpOverload, given_to, operator_of, schema_name, shared_argument, writes
 from trtdiag.graph.values import NodeReader
-from trtdiag.graph.walk import NodeKind, classify, kind_of_target
 
 # Annotated as views, but they copy when the memory order does not allow one.
 _VIEW_OR_COPY = frozenset(

@@ -9,8 +9,8 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from trtdiag.graph.node_kinds import reached
 from trtdiag.graph.operators import INTEGERS, OF_SIZES, arguments_of, given_to, schema_name
-from trtdiag.graph.walk import reached
 
 _POINTING = frozenset({"index", "indices", "target", "labels", "offsets"})
 """Arguments of ATen's ops that hold places: index_select, gather, scatter, index_put, embedding, nll_loss, ..."""

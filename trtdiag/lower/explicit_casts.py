@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from trtdiag.graph.node_kinds import NodeKind, classify, subgraph_of, walk
 from trtdiag.graph.operators import CAST, HigherOrderOperator, operator_of, target_name
-from trtdiag.graph.walk import NodeKind, classify, subgraph_of, walk
 from trtdiag.lower.autocast import Autocast
 from trtdiag.lower.draft import Draft, insert_call, insert_steps
 from trtdiag.lower.graph_copy import copied, free_attribute

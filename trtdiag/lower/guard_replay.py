@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-from trtdiag.frontend.equal_calls import EqualCalls
+from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.frontend.program import Program
 from trtdiag.symbolic import ExpressionError, condition_from_sympy, evaluate, free_symbols, substitute
 from trtdiag.symbolic.expr import Condition, Sym
@@ -61,7 +61,7 @@ def replay_guards(
     }
     back = {str(symbol): Sym(name) for name, symbol in fresh.items()}
     player = _Player(program.exported.graph_module, env, back, wanted, time.monotonic() + limit_s)
-    with mode, EqualCalls(mode), torch.no_grad():
+    with mode, FakeCallCache(mode), torch.no_grad():
         try:
             placeholders = program.exported.graph.find_nodes(op="placeholder")
             player.run(*(_again(node.meta.get("val"), env, fresh) for node in placeholders))

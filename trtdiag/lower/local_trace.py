@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from trtdiag.graph.walk import NodeKind, classify
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.lower.decomposable import Decomposition, decomposition_of, traces_whole
 from trtdiag.lower.draft import Keep
 from trtdiag.lower.functionalise import functionalised_graph

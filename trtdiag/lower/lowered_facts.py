@@ -11,7 +11,7 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, Output
 from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin, RawGuard
-from trtdiag.graph.walk import attribute_of
+from trtdiag.graph.node_kinds import attribute_of
 from trtdiag.lower.graph_copy import constant_tensors
 from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.symbolic.expr import Expr

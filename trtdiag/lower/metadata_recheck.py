@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from trtdiag.graph.walk import attribute_of
+from trtdiag.graph.node_kinds import attribute_of
 from trtdiag.lower.autocast import under_autocast
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError, same, spell
 from trtdiag.lower.facts import Defect

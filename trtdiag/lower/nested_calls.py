@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from trtdiag.graph.node_kinds import attribute_of, subgraph_of
 from trtdiag.graph.operators import HigherOrderOperator, target_name
-from trtdiag.graph.walk import attribute_of, subgraph_of
 from trtdiag.lower.template import UntraceableError
 
 Modes = Mapping[str, "torch.dtype | None"]

@@ -10,6 +10,7 @@ from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.node_kinds import NodeKind, kind_of_target
 from trtdiag.graph.operators import (
     OpOverload,
     shared_argument,
@@ -18,7 +19,6 @@ from trtdiag.graph.operators import (
     written_arguments,
 )
 from trtdiag.graph.values import NodeReader
-from trtdiag.graph.walk import NodeKind, kind_of_target
 
 NESTED = Limit("nested-graph", "it runs a nested graph, which an engine cannot hold", "")
 ASSERTION = Limit("assertion", "it checks a condition and yields nothing", "")

@@ -9,9 +9,9 @@ import torch
 from torch.fx import Graph, Node
 
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import OpOverload, schema_name, target_name
 from trtdiag.graph.values import NodeReader, leaves
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.decomposable import draws
 from trtdiag.options import PartitionOptions
 from trtdiag.partition.facts import Cause, Fallback, Partitioned

@@ -10,9 +10,9 @@ from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.limit import DRAWN, DRAWN_OUTSIDE, FROM_DATA, Limit
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader, NodeValues, NumberValue, OtherValue, TensorValue, Value
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.partition.extents import Extents
 from trtdiag.partition.intrinsic_limits import (
     CALLED_BY_OP,

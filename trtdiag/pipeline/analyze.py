@@ -26,8 +26,8 @@ from trtdiag.frontend.module_inputs import Inputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.graph.node_kinds import NodeKind, walk
 from trtdiag.graph.values import NodeReader
-from trtdiag.graph.walk import NodeKind, walk
 from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
 from trtdiag.lower.metadata import check_metadata

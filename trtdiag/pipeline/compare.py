@@ -112,7 +112,7 @@ def engines_of(state: State, *, timed: bool) -> tuple[EngineFacts, ...]:
         )
         for node, one, kept in zip(nodes, converted, saved, strict=True)
     )
-    others = (*(state.stay_nodes() if state.stays else ()), *earlier)
+    others = (*(state.pytorch_segment_calls() if state.pytorch_segments else ()), *earlier)
     return (*own, *(engine_facts(node.manifest, node.engine.numel()) for node in others))
 
 

@@ -20,7 +20,7 @@ from trtdiag.calibration.facts import QuantizationFacts
 from trtdiag.converter_packages import failures
 from trtdiag.engine.backend import get_backend, refuse_as_builder
 from trtdiag.errors import DiagnosisError
-from trtdiag.files.same import Named, refuse_same
+from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.frontend.capture import Source, unchanged
 from trtdiag.frontend.module_inputs import Inputs, ModuleInputs
 from trtdiag.frontend.resolve_source import resolve_source

@@ -28,7 +28,7 @@ from trtdiag.network import WeightKeys
 from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
-from trtdiag.pipeline.compile_stays import with_stays
+from trtdiag.pipeline.compile_pytorch_segments import with_compiled_segments
 from trtdiag.pipeline.latency_choices import choices, named, words
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, module_of, typical, usual_arguments
@@ -77,7 +77,7 @@ def fastest(
         state = search.chosen(parts, verified)
     else:
         state = replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
-    state = with_stays(state, builder, backend.device, verified, source)
+    state = with_compiled_segments(state, builder, backend.device, verified, source)
     assert state.optimization is not None
     return replace(state, notes=(*state.notes, *words(state.optimization)))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from trtdiag.analysis.backend_times import Optimization, StayTimes
+from trtdiag.analysis.backend_times import Optimization, PyTorchSegmentTimes
 from trtdiag.wording import amount
 
 FEWEST_CHANGES = (1, 2, math.inf)
@@ -74,18 +74,20 @@ def words(found: Optimization) -> Iterator[str]:
         alike = f", {block.like} alike" if block.like > 1 else ""
         where = block.module or f"from {block.first} on"
         yield f"block {where} ({amount(block.ops, 'op')}{alike}): {times}{refused}; runs by {block.chosen}"
-    for stay in each_once(found.stays):
-        alike = f", {stay.like} alike" if stay.like > 1 else ""
-        where = stay.module or f"from {stay.first} on"
-        known = (("eager", stay.eager_ms), ("compiled", stay.compiled_ms))
+    for timed in each_once(found.pytorch_segments):
+        alike = f", {timed.like} alike" if timed.like > 1 else ""
+        where = timed.module or f"from {timed.first} on"
+        known = (("eager", timed.eager_ms), ("compiled", timed.compiled_ms))
         both = ", ".join(f"{name} {ms:.3g} ms" for name, ms in known if ms is not None)
-        chosen = "runs compiled" if stay.compiled else "runs eager"
+        chosen = "runs compiled" if timed.compiled else "runs eager"
         times = f"{both}; " if both else ""
-        yield f"stays with PyTorch: {where} ({amount(stay.ops, 'op')}{alike}): {times}{chosen}: {stay.why}"
+        yield f"stays with PyTorch: {where} ({amount(timed.ops, 'op')}{alike}): {times}{chosen}: {timed.why}"
     yield from found.notes
 
 
-def each_once(stays: Sequence[StayTimes]) -> Iterator[StayTimes]:
+def each_once(segments: Sequence[PyTorchSegmentTimes]) -> Iterator[PyTorchSegmentTimes]:
     """The first of those that are alike and run alike."""
-    told = {(stay.ops, stay.eager_ms, stay.compiled_ms, stay.compiled, stay.why): stay for stay in reversed(stays)}
+    told = {
+        (timed.ops, timed.eager_ms, timed.compiled_ms, timed.compiled, timed.why): timed for timed in reversed(segments)
+    }
     yield from reversed(told.values())

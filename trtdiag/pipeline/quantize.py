@@ -16,9 +16,9 @@ from trtdiag.calibration.observe import require_torchao
 from trtdiag.errors import UserError
 from trtdiag.frontend.program import Program
 from trtdiag.graph.inputs import held_tensors
+from trtdiag.graph.node_kinds import walk
 from trtdiag.graph.operators import operator_of
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer
-from trtdiag.graph.walk import walk
 from trtdiag.option_warnings import OptionWarning
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.pipeline.stages import Clock

@@ -20,7 +20,7 @@ from trtdiag.artifact.refit import NewWeights, new_weights, refit_with
 from trtdiag.artifact.save import save
 from trtdiag.artifact.weightless_engines import not_refittable
 from trtdiag.errors import UserError, VerificationError
-from trtdiag.files.same import Named, refuse_same
+from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.rebuilt_program import rebuilt_program
 from trtdiag.options import Progress
@@ -65,7 +65,7 @@ class Refitted:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RefitRequest:
     """What is asked of a refit, as ``refit`` says it; the command has more.
 
     Attributes:
@@ -130,30 +130,30 @@ def refit(
         VerificationError: ``verification-failed``: outputs differ; ``compiled`` has the weights of before again, and
             nothing was saved.
     """
-    found = refit_in_steps(Asked(compiled, weights, lora, lora_scale, output, model, verify, progress))
+    found = refit_in_steps(RefitRequest(compiled, weights, lora, lora_scale, output, model, verify, progress))
     if found.verification is not None and not found.verification.passed:
         raise differs(found.verification)
     return found.compiled
 
 
-def refit_in_steps(asked: Asked) -> Refitted:
+def refit_in_steps(request: RefitRequest) -> Refitted:
     """``refit`` with everything that was found on the way; a program that differs is not saved, and not raised."""
-    tell = asked.progress or (lambda _step: None)
-    adapters = list(_adapters("lora", asked.lora))
-    if asked.output is not None:
-        refuse_same(_read(asked, adapters), [Named("output", os.fspath(asked.output))])
+    tell = request.progress or (lambda _step: None)
+    adapters = list(_adapters("lora", request.lora))
+    if request.output is not None:
+        refuse_same(_read(request, adapters), [Named("output", os.fspath(request.output))])
     tell("load")
-    program, new = _with_plan(asked, adapters)
+    program, new = _with_plan(request, adapters)
     assert program.refit_plan is not None
-    against = _model(program, asked, new) if asked.verify else None
-    if asked.verify and against is None and asked.must_verify:
+    against = _model(program, request, new) if request.verify else None
+    if request.verify and against is None and request.must_verify:
         raise UserError(
             "the program cannot be compared with its model",
             because="the file that it was compiled from is not at hand, and the weights are no exported program",
             fix="name the exported model with --model, or leave the comparison out with --no-verify",
             reference="not-verified",
         )
-    if asked.verify and against is None:
+    if request.verify and against is None:
         warnings.warn(
             "outputs with the new weights were not compared with the model's: the file that the program was compiled "
             "from is not at hand; give the exported model as model=, or verify=False",
@@ -164,30 +164,30 @@ def refit_in_steps(asked: Asked) -> Refitted:
     refit_with(program, new)
     verification, names = None, None
     if against is not None:
-        checked_state = verify_saved(program, against, progress=asked.progress, limits=asked.limits)
+        checked_state = verify_saved(program, against, progress=request.progress, limits=request.limits)
         verification, names = checked_state.verified, checked_state.report.analysis.program.names
         if not verification.passed:
             _, _, program.refit_plan, program.source = before
             program.load_anew(*before[:2])
             return Refitted(program, new, verification, names)
-    if asked.output is not None:
+    if request.output is not None:
         tell("save")
-        save(program, asked.output)
+        save(program, request.output)
     return Refitted(program, new, verification, names)
 
 
-def _with_plan(asked: Asked, lora: Sequence[Adapter]) -> tuple[CompiledProgram, NewWeights]:
-    compiled = asked.compiled
+def _with_plan(request: RefitRequest, lora: Sequence[Adapter]) -> tuple[CompiledProgram, NewWeights]:
+    compiled = request.compiled
     program = compiled if isinstance(compiled, CompiledProgram) else load_anywhere(compiled, bare=True)
     if program.refit_plan is None:
         what = "the program" if isinstance(compiled, CompiledProgram) else os.fspath(compiled)
         raise not_refittable(f"{what} cannot take other weights")
-    return program, new_weights(program.refit_plan, asked.weights, lora, asked.lora_scale)
+    return program, new_weights(program.refit_plan, request.weights, lora, request.lora_scale)
 
 
-def _model(program: CompiledProgram, asked: Asked, new: NewWeights) -> ExportedProgram | None:
+def _model(program: CompiledProgram, request: RefitRequest, new: NewWeights) -> ExportedProgram | None:
     """The exported model with the new weights, to compare with."""
-    model, weights = asked.model, asked.weights
+    model, weights = request.model, request.weights
     found: ExportedProgram | None = None
     if isinstance(model, ExportedProgram):
         found = model
@@ -217,15 +217,15 @@ def _is_program(place: str | os.PathLike[str]) -> bool:
     return Path(place).suffix in (".pt2", ".ep")
 
 
-def _read(asked: Asked, lora: Sequence[Adapter]) -> list[Named]:
+def _read(request: RefitRequest, lora: Sequence[Adapter]) -> list[Named]:
     """The files that are read: nothing is written over one of them."""
     named: list[tuple[str, object]] = [("an adapter", each) for each in lora]
-    named = [("COMPILED", asked.compiled), ("the weights", asked.weights), ("the model", asked.model), *named]
+    named = [("COMPILED", request.compiled), ("the weights", request.weights), ("the model", request.model), *named]
     found = [Named(what, os.fspath(place)) for what, place in named if isinstance(place, (str, os.PathLike))]
     for each in list(found):
         if os.path.isdir(each.path):  # not even a name that is too long is an error here
             found += [Named(f"a file of {each.argument}", str(file)) for file in Path(each.path).iterdir()]
-    source = getattr(asked.compiled, "source", None)
+    source = getattr(request.compiled, "source", None)
     return [*found, Named("the original of COMPILED", source)] if isinstance(source, str) else found
 
 

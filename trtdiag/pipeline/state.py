@@ -34,7 +34,7 @@ class State:
         notes: What was built otherwise than planned, since TensorRT refused it or built it wrongly, in words.
         kinds: The backend of each engine where they are several; none: all are of the one that was asked for.
         optimization: What was measured to choose them.
-        stays: The names of the bytes of segments that stay with PyTorch and were compiled, in the order of execution.
+        pytorch_segments: The buffers of compiled segments that stay with PyTorch, in the order of execution.
     """
 
     analysis: Analysis
@@ -46,7 +46,7 @@ class State:
     notes: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     optimization: Optimization | None = None
-    stays: tuple[str, ...] = ()
+    pytorch_segments: tuple[str, ...] = ()
 
     @property
     def program(self) -> Program:
@@ -91,8 +91,8 @@ class State:
         if self.planned is None:
             return engine_nodes(exported), ()
         own, others = split_nodes(exported, engine_buffers(self.plan.lowered, len(self.converted)))
-        return own, tuple(node for node in others if node.buffer not in self.stays)
+        return own, tuple(node for node in others if node.buffer not in self.pytorch_segments)
 
-    def stay_nodes(self) -> tuple[EngineNode, ...]:
+    def pytorch_segment_calls(self) -> tuple[EngineNode, ...]:
         """The calls of segments that stay with PyTorch and were compiled."""
-        return split_nodes(self.compiled.exported_program, self.stays)[0]
+        return split_nodes(self.compiled.exported_program, self.pytorch_segments)[0]

@@ -122,29 +122,29 @@ def _backends(manifests: Sequence[Manifest]) -> str:
     return " and ".join(dict.fromkeys(manifest.backend for manifest in manifests))
 
 
-def ending_text(engines: Sequence[Engine], kept: int, saved: str, stays: int = 0) -> RenderableType:
+def ending_text(engines: Sequence[Engine], kept: int, saved: str, compiled: int = 0) -> RenderableType:
     """The line that ``compile`` ends with: what was really made.
 
     Args:
         engines: Those that were built.
         kept: How many engines the program had before.
         saved: Where it is now, ``model_trt.pt2 (1,000 bytes)``.
-        stays: How many segments that stay with PyTorch were compiled.
+        compiled: How many segments that stay with PyTorch were compiled.
     """
-    compiled = f"{amount(stays, 'segment')} of PyTorch compiled by AOTInductor" if stays else ""
+    code = f"{amount(compiled, 'segment')} of PyTorch compiled by AOTInductor" if compiled else ""
     if engines:
         backend = _backends([engine.manifest for engine in engines])
         made = f"{amount(len(engines), 'engine')} of the {backend} backend"
         told = f"compiled: {saved}, {made}{' (no TensorRT engine was built)' * (backend == 'reference')}"
-        told += f", {compiled}" if stays else ""
-    elif stays:
-        told = f"compiled: {saved}, {compiled}, no engine"
+        told += f", {code}" if code else ""
+    elif compiled:
+        told = f"compiled: {saved}, {code}, no engine"
     elif kept:
         told = f"compiled: {saved}, with the {amount(kept, 'engine')} that it had before, and no other"
     else:
         told = f"0 engines: everything stays in PyTorch; {saved} is the program as it was"
     line = unbroken(told)
-    line.stylize("" if engines or kept or stays else "bold yellow")
+    line.stylize("" if engines or kept or compiled else "bold yellow")
     return Group(line)  # a Text that is printed alone is wrapped whatever it says of itself
 
 

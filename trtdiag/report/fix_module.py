@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from trtdiag import __version__
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.atomic_write import whole_file
-from trtdiag.files.regular import read_whole
+from trtdiag.files.bounded_read import read_whole
 from trtdiag.fixdims.fix import Fix
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words

@@ -8,8 +8,8 @@ from typing import Any
 
 from trtdiag.arguments import checked, path, whole
 from trtdiag.errors import ArtifactError, ShapeOutOfRangeError, UserError
+from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.files.destination import is_written_through
-from trtdiag.files.regular import read_whole, reason
 from trtdiag.report.schema_check import Schema, fitted, read_schema
 from trtdiag.report.strict_json import JsonFault, parse_json
 from trtdiag.symbolic import ExpressionError, free_symbols, holds, parse_condition

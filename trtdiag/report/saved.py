@@ -11,7 +11,7 @@ from typing import Any
 
 from trtdiag.analysis.rule import Rule
 from trtdiag.errors import UserError
-from trtdiag.files.regular import read_whole, reason
+from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.report.comparison import compared
 from trtdiag.report.formats import Rendering, Saveable
 from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH

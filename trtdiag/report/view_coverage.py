@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trtdiag.analysis.coverage import NoWork, OpCoverage, no_work, op_coverage
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.graph.walk import NodeKind
+from trtdiag.graph.node_kinds import NodeKind
 from trtdiag.lower.facts import Checked
 from trtdiag.report.page import Part, cells, folded_table, folding_table
 from trtdiag.wording import LONG_CHARS, amount, joined, one_line

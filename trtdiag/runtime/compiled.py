@@ -24,7 +24,7 @@ from trtdiag.options import KERNEL_SPECIALIZATION, CompileOptions
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes, files_in_use
 from trtdiag.runtime.flat_program import FlatProgram
-from trtdiag.runtime.given_outputs import fill, flat_outputs
+from trtdiag.runtime.preallocated_outputs import fill, flat_outputs
 from trtdiag.runtime.prepared_calls import PreparedCalls
 from trtdiag.runtime.program_graphs import ProgramGraphs, why_not_whole
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described, names_by_place

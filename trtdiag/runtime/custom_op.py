@@ -13,7 +13,7 @@ import torch
 from torch.library import Library
 
 from trtdiag.errors import UserError
-from trtdiag.graph.op_calls import is_direct, never_traced
+from trtdiag.graph.dispatch_keys import is_direct, never_traced
 
 if TYPE_CHECKING:
     from trtdiag.runtime.prepared_engines import PreparedEngine

@@ -16,7 +16,7 @@ from trtdiag.engine.backend import Runner, get_backend
 from trtdiag.engine.engine_bytes import Blob, file_changed, sha256_of
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
-from trtdiag.files.mapped import FileChangedError, MappedFile
+from trtdiag.files.memory_map import FileChangedError, MappedFile
 from trtdiag.runtime.prepared_engines import forget
 
 MOST_ENGINES = 256

@@ -13,7 +13,7 @@ from torch.fx import Node
 from trtdiag.convert.facts import CountCrossing, Crossing, RowWrite
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
-from trtdiag.engine.size_carriers import carrier_shape
+from trtdiag.engine.size_inputs import carrier_shape
 from trtdiag.errors import InternalError
 from trtdiag.graph.operators import CAST
 from trtdiag.graph.segment import Segment

@@ -10,7 +10,7 @@ import torch
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.engine.size_carriers import carrier_rank
+from trtdiag.engine.size_inputs import carrier_rank
 from trtdiag.errors import ArtifactError, InternalError, ShapeOutOfRangeError, UserError
 from trtdiag.runtime.symbol_values import read_numbers, symbol_values
 from trtdiag.shapes.profile import DimProfile

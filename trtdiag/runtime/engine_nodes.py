@@ -14,7 +14,7 @@ from torch.fx import Node
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ArtifactError
-from trtdiag.files.mapped import MappedFile
+from trtdiag.files.memory_map import MappedFile
 from trtdiag.graph.inputs import held_tensors, mapped_files
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 

@@ -9,7 +9,7 @@ import torch
 from trtdiag.engine.backend import Runner
 from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.engine.size_carriers import read_size
+from trtdiag.engine.size_inputs import read_size
 from trtdiag.graph.unbacked_symbols import expect
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_counts import check_counts

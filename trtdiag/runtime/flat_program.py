@@ -9,8 +9,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
-from trtdiag.graph.plain_tensors import is_plain
 from trtdiag.graph.pytree import rebuilt
+from trtdiag.graph.tensor_signature import is_plain
 from trtdiag.runtime import execution
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE, Outputs, run_again
 from trtdiag.runtime.in_place_execution import write_in_place

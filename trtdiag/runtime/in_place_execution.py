@@ -11,7 +11,7 @@ from torch.fx import Graph, Node
 
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.operators import ATEN, reads_sizes
-from trtdiag.graph.plain_tensors import is_plain
+from trtdiag.graph.tensor_signature import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_inputs import check_engine_inputs
 from trtdiag.runtime.execution import execute, loaded, run_checked, unshared

@@ -8,7 +8,7 @@ from threading import local
 from typing import Any
 
 from trtdiag.engine.backend import Prepared
-from trtdiag.graph.plain_tensors import Signature, signature_of
+from trtdiag.graph.tensor_signature import Signature, signature_of
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.in_place_execution import is_writable, may_be_written
 from trtdiag.runtime.prepared_engines import MOST_PREPARED, Checked, checked_call, nothing_known

@@ -16,7 +16,7 @@ import torch
 from trtdiag.engine.backend import Runner
 from trtdiag.engine.cuda_graph_choice import runs_as_usual
 from trtdiag.engine.manifest import Manifest
-from trtdiag.graph.plain_tensors import Signature, check_like, signature_of
+from trtdiag.graph.tensor_signature import Signature, check_like, signature_of
 from trtdiag.runtime.custom_op import PREPARED, Outputs
 
 MOST_PREPARED = 256

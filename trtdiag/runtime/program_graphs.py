@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
+from trtdiag.engine.cuda_graph_cache import KeptRecordings
 from trtdiag.engine.cuda_graph_choice import RtxChoice, choosing_graphs
-from trtdiag.engine.kept_recordings import KeptRecordings
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay
 from trtdiag.errors import TrtdiagError

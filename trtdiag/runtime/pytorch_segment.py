@@ -19,7 +19,7 @@ from trtdiag.engine.data_dependent_dims import counted
 from trtdiag.engine.engine_bytes import Blob, sha256_of
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.engine.profiles import size_profile
-from trtdiag.engine.size_carriers import carrier_rank, read_size
+from trtdiag.engine.size_inputs import carrier_rank, read_size
 from trtdiag.frontend.torch_private import plain_ranges
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import NodeReader, TensorValue

@@ -13,7 +13,7 @@ from trtdiag.convert.facts import ConvertedSegment, Crossing
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.manifest import EngineInput
 from trtdiag.engine.profiles import network_profile, size_value
-from trtdiag.engine.size_carriers import carrier_rank, carrier_shape, read_size
+from trtdiag.engine.size_inputs import carrier_rank, carrier_shape, read_size
 from trtdiag.errors import EngineBuildError, TrtdiagError
 from trtdiag.frontend.move_to_device import on_device
 from trtdiag.frontend.torch_private import plain_ranges

@@ -12,7 +12,7 @@ from torch.fx import Graph, GraphModule, Node
 from trtdiag.engine.backend import Prepared, Runner
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.graph.operators import ATEN, CAST
-from trtdiag.graph.plain_tensors import is_plain
+from trtdiag.graph.tensor_signature import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import CACHE
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.size_carriers import read_size
+from trtdiag.engine.size_inputs import read_size
 from trtdiag.network.symbol_values import solvable
 from trtdiag.symbolic import Expr, Sym
 

@@ -15,7 +15,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.frontend.sizes_of_data import sizes_of_data
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.inputs import held_tensors, placeholders, storage_bytes, storage_key
-from trtdiag.graph.walk import NodeKind, classify, subgraph_of
+from trtdiag.graph.node_kinds import NodeKind, classify, subgraph_of
 from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import MemoryEstimate, MemoryStep, ShapeFacts

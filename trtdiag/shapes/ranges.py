@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from torch.fx import GraphModule
 
 from trtdiag.frontend.program import Program
+from trtdiag.graph.node_kinds import walk
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue
-from trtdiag.graph.walk import walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
 from trtdiag.symbolic import BoundsCache, build

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.sizes_of_data import sizes_of_data
+from trtdiag.graph.node_kinds import LocatedNode, NodeKind, walk
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue, Value
-from trtdiag.graph.walk import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import SymbolFacts, SymbolTable
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from trtdiag.errors import TrtdiagError
-from trtdiag.graph.walk import reached
+from trtdiag.graph.node_kinds import reached
 from trtdiag.network import Network, Origin, Placed, Port, run
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.squeeze import Shape

@@ -23,8 +23,8 @@ from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult,
 from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
 from trtdiag.verification.points import Box, Elements, input_ranges, nearer, points_of, running_order
+from trtdiag.verification.progress_text import verify_step
 from trtdiag.verification.sides import Sides, on_gpu
-from trtdiag.verification.steps import verify_step
 from trtdiag.verification.ties import tied_notes
 from trtdiag.wording import first_line
 

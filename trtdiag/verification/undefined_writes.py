@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.node_kinds import reached
 from trtdiag.graph.operators import target_name
-from trtdiag.graph.walk import reached
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.verification.lowered_run import LoweredRun, origin_of, user_outputs
 

@@ -11,9 +11,9 @@ import torch
 from standin import Recorded, TensorRT
 
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay, Work
 from trtdiag.engine.tensorrt.runner import EngineRunner
-from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Num, Range, symbol
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from standin import TensorRT
 
-from trtdiag.engine.tensorrt.scratch import Scratch
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.errors import PlatformError
 from trtdiag.targets import TARGETS
 

@@ -10,9 +10,9 @@ import torch
 from standin import Recorded, TensorRT
 
 from trtdiag.engine.tensorrt import onnx_engine
+from trtdiag.engine.tensorrt.context_memory import scratch_bytes
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.onnx_engine import OnnxEngine, build_onnx
-from trtdiag.engine.tensorrt.scratch import scratch_bytes
 from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.targets import TARGETS, get_target

@@ -19,11 +19,11 @@ from trtdiag.engine.backend import Runner, get_backend
 from trtdiag.engine.build import build_engine
 from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt.context import EngineContext
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.engine_bindings import Ports
 from trtdiag.engine.tensorrt.lazy_import import open_door
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
-from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.engine.tensorrt.single_context import shares_profiles
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.network import DType, NetworkBuilder, Origin

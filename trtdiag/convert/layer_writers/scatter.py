@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trtdiag.convert.layer_writers.cost import MOST_PAIRS, greatest
 from trtdiag.convert.layer_writers.reduction import neutral
-from trtdiag.convert.layer_writers.segments import folded_in_order
+from trtdiag.convert.layer_writers.segment_reduction import folded_in_order
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation as Fold

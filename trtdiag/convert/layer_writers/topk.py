@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cost import MOST_PAIRS, amount_in_words, greatest, require_few
-from trtdiag.convert.layer_writers.digits import MOST_SORTED, in_order
 from trtdiag.convert.layer_writers.indices import inverse, moved
-from trtdiag.convert.layer_writers.overwriting import overwritten
+from trtdiag.convert.layer_writers.radix_sort import MOST_SORTED, in_order
 from trtdiag.convert.layer_writers.reduction import wide
+from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer

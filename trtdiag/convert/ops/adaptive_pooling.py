@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trtdiag.convert.call import Call
+from trtdiag.convert.layer_writers.jagged import even_spans, flat_index
 from trtdiag.convert.layer_writers.pooling import lowest
-from trtdiag.convert.layer_writers.variable_spans import even_spans, flat_index
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import NUMBERS, DType

@@ -5,9 +5,9 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import counted_from_the_front, fitted, inverse, moved, with_dims
 from trtdiag.convert.layer_writers.masked_values import chosen_by_mask, one_to_each, only_mask
-from trtdiag.convert.layer_writers.overwriting import overwritten, rows_overwritten
 from trtdiag.convert.layer_writers.reduction import precise, wide
 from trtdiag.convert.layer_writers.scatter import folded_by_row
+from trtdiag.convert.layer_writers.scatter_update import overwritten, rows_overwritten
 from trtdiag.convert.layer_writers.selection import selection
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer

@@ -9,7 +9,7 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cumulative import running_sum
 from trtdiag.convert.layer_writers.nonzero import tensor_with_dims
-from trtdiag.convert.layer_writers.overwriting import overwritten
+from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from trtdiag.dims.solver.connected_symbols import Answer, Part, parts_of, usable_point
+from trtdiag.dims.solver.constraint_losses import decisive_first
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.layout import first_layout
 from trtdiag.dims.solver.naming import named
-from trtdiag.dims.solver.parts import Answer, Part, parts_of, usable_point
 from trtdiag.dims.solver.proving import proved, weakest
 from trtdiag.dims.solver.reasons import alternatives_to, narrowing
-from trtdiag.dims.solver.reduce import reduced
 from trtdiag.dims.solver.search import searched
-from trtdiag.dims.solver.shares import decisive_first
+from trtdiag.dims.solver.simplify import reduced
 from trtdiag.dims.solver.slices import sliced
 from trtdiag.dims.solver.solving import Sets
 from trtdiag.dims.solver.time_limit import Clock

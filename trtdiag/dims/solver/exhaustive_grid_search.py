@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from trtdiag.dims.solver.rectangle import worth_of
+from trtdiag.dims.solver.largest_rectangle import worth_of
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.symbolic import Progression, Range, ValueSet, free_symbols, holds_array
 from trtdiag.symbolic.checked_arrays import IntArray

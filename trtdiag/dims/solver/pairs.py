@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trtdiag.dims.solver.combinations import combined
-from trtdiag.dims.solver.rectangle import Rectangle, anywhere, around
+from trtdiag.dims.solver.largest_rectangle import Rectangle, anywhere, around
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import volume, words
 from trtdiag.symbolic import Progression, Range, ValueSet, all_of, holds_array

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from trtdiag.dims.solver.combinations import steps_of
+from trtdiag.dims.solver.connected_symbols import Answer, satisfied
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.fitting import Fitted
 from trtdiag.dims.solver.layout import NOBODY, Claim, Layout
-from trtdiag.dims.solver.parts import Answer, satisfied
 from trtdiag.dims.solver.runs import best_runs, fills, moved, same_run
 from trtdiag.dims.solver.solving import Sets, causes
 from trtdiag.dims.solver.variants import affine

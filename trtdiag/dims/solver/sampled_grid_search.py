@@ -12,7 +12,7 @@ import numpy as np
 
 from trtdiag.dims.solver.constraint_checker import ConstraintChecker
 from trtdiag.dims.solver.exhaustive_grid_search import Axes, along, laid_out
-from trtdiag.dims.solver.rectangle import around, worth_of
+from trtdiag.dims.solver.largest_rectangle import around, worth_of
 from trtdiag.dims.solver.runs import between
 from trtdiag.dims.solver.time_limit import Clock
 from trtdiag.dims.solver.volume import volume

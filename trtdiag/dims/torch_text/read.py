@@ -13,14 +13,14 @@ from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from typing import Any
 
-from trtdiag.dims.torch_text.bare import SUGGESTION, bare_guards, bare_suggestions
 from trtdiag.dims.torch_text.facts import Created, Cut, ExportErrorText, Outside, Solved, TextGuard
-from trtdiag.dims.torch_text.joins import Piece, Settled, settle
+from trtdiag.dims.torch_text.fragments import SUGGESTION, bare_guards, bare_suggestions
+from trtdiag.dims.torch_text.joined_lines import Piece, Settled, settle
 from trtdiag.dims.torch_text.lines import MOST_CHARACTERS, physical_lines
 from trtdiag.dims.torch_text.phrases import BEGINS, MIDDLE, TELLING
 from trtdiag.dims.torch_text.sentences import MOST_STATEMENT_CHARACTERS, read_specialised
 from trtdiag.dims.torch_text.stacks import MOST_LINES, advice_in, named_at, stack_around, stack_in
-from trtdiag.dims.torch_text.wraps import Pasted, starts, unwrapped
+from trtdiag.dims.torch_text.wrapped_lines import Pasted, starts, unwrapped
 
 MOST_GUARDS = 10_000
 """So many different conditions are read, which takes seconds; of the others the number is named as unread."""

@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind
 
 from trtdiag.engine.inductor.package import Package
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.size_carriers import carrier_shape
+from trtdiag.engine.size_inputs import carrier_shape
 from trtdiag.errors import ArtifactError
 from trtdiag.wording import first_line
 

@@ -17,11 +17,11 @@ from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.compatibility import allow_host_code, gpu_difference, version_difference
 from trtdiag.engine.tensorrt.config import chosen_sources
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability, gpu_name, open_door, require_gpu
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.refit import refitted, unpacked_zeros, without_weights
 from trtdiag.engine.tensorrt.runner import EngineRunner
-from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trtdiag.errors import UserError
 from trtdiag.files.atomic_write import write_whole
-from trtdiag.files.regular import read_whole, reason
+from trtdiag.files.bounded_read import read_whole, reason
 
 _MOST_BYTES = 1 << 30
 

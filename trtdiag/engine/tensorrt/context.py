@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
 from trtdiag.engine.tensorrt.output_allocator import CountedOutputs
-from trtdiag.engine.tensorrt.scratch import Scratch
 from trtdiag.errors import InternalError, PlatformError
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from cachetools import LRUCache
 
-from trtdiag.engine.kept_recordings import MOST_CREDIT, KeptRecordings
+from trtdiag.engine.cuda_graph_cache import MOST_CREDIT, KeptRecordings
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports, readable
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay

@@ -10,9 +10,9 @@ import torch
 from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.config import new_config
+from trtdiag.engine.tensorrt.context_memory import scratch_bytes
 from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
-from trtdiag.engine.tensorrt.scratch import scratch_bytes
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError
 from trtdiag.network import DType
 from trtdiag.network.dtype import QUANTIZED

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import torch
 
 from trtdiag.engine.tensorrt.context import EngineContext, Turn, run_refused
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu, new_memory
-from trtdiag.engine.tensorrt.scratch import Scratch
 
 Outputs = Sequence[torch.Tensor] | None
 """Of a run; ``None`` where nothing has run."""

@@ -19,7 +19,7 @@ import torch
 from trtdiag.engine.cuda_graph_choice import RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.tensorrt.cache_files import not_kept, read_cache, write_cache
-from trtdiag.engine.tensorrt.scratch import Scratch
+from trtdiag.engine.tensorrt.context_memory import Scratch
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.runtime_cache")
 

@@ -17,16 +17,16 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.profile_choice import ProfileChoice
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.context import EngineContext
+from trtdiag.engine.tensorrt.context_memory import Scratch, scratch_bytes
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.inspection import engine_layers
 from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, is_plain
-from trtdiag.engine.tensorrt.scratch import Scratch, scratch_bytes
 from trtdiag.engine.tensorrt.single_context import has_one_context, one_for_each_profile
 from trtdiag.errors import UserError
-from trtdiag.graph.plain_tensors import Signature, signature_of
+from trtdiag.graph.tensor_signature import Signature, signature_of
 from trtdiag.network import Network
 
 _ONE_CONTEXT = "this release of TensorRT gives an engine of varying sizes one context, and the graph would keep it"

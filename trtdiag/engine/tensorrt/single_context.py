@@ -10,11 +10,11 @@ import torch
 from trtdiag.engine.cuda_graph_choice import GraphChoice
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.context import EngineContext, Latest, Turn
+from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.prepared_run import PreparedRun
-from trtdiag.engine.tensorrt.scratch import Scratch
 
 SHARING = "PROFILE_SHARING_0806"
 """The preview feature of TensorRT 8.6 that lets contexts share a profile; from 10 on they always do.

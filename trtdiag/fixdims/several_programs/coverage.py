@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 
-from trtdiag.dims.solver.shares import Points
+from trtdiag.dims.solver.constraint_losses import Points
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.symbolic import free_symbols, holds_array

@@ -19,8 +19,8 @@ from torch.fx import GraphModule, Node
 from trtdiag.frontend.archive.example_sizes import dim_fault, stated_sizes
 from trtdiag.graph.aliases import alias_roots
 from trtdiag.graph.kernel_bounds.check import reach_of_sizes
+from trtdiag.graph.node_kinds import subgraph_of
 from trtdiag.graph.operators import named_arguments
-from trtdiag.graph.walk import subgraph_of
 
 _HELD = {InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR}
 _NUMBERS = (int, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool)

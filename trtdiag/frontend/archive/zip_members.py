@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-from trtdiag.files.mapped import MappedFile, map_file
-from trtdiag.files.regular import open_regular, reason
+from trtdiag.files.bounded_read import open_regular, reason
+from trtdiag.files.memory_map import MappedFile, map_file
 from trtdiag.frontend.archive.errors import refusal
 from trtdiag.frontend.archive.file_kinds import HEAD_BYTES, kind_of_bytes
 

@@ -6,8 +6,8 @@ import torch
 from torch.fx import Node
 
 from trtdiag.graph.aliases import written_nodes
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import ATEN, operator_of, schema_name
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of

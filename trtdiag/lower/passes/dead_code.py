@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import HigherOrderOperator, operator_of, writes
 from trtdiag.graph.size_check import CHECK_SIZE
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.draft import Draft
 
 

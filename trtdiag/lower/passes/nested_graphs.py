@@ -7,8 +7,8 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from trtdiag.errors import UnsupportedOpError
+from trtdiag.graph.node_kinds import NodeKind, attribute_of, classify
 from trtdiag.graph.operators import HigherOrderOperator
-from trtdiag.graph.walk import NodeKind, attribute_of, classify
 from trtdiag.lower.draft import Draft
 from trtdiag.lower.explicit_casts import ExplicitCasts
 from trtdiag.lower.graph_copy import free_attribute

@@ -18,9 +18,9 @@ from torch.fx import Node
 from trtdiag.graph.limit import DRAWN
 from trtdiag.graph.operators import ATEN, named_arguments, operator_of, schema_name
 from trtdiag.graph.values import is_row_major
+from trtdiag.lower.attention_dropout import with_dropout_apart
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import Draft, insert_call
-from trtdiag.lower.dropping_attention import with_dropout_apart
 from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of
 

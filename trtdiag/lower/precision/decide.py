@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from torch.fx import Graph, Node
 
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.quantizers import is_dequantizer
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.families import COMBINING, FILLED, PRODUCTS, SELECTING, STATISTICS, STAYS, WEIGHING
 from trtdiag.lower.precision.floats import (

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import arguments_of, given_to, operator_of, short_name
 from trtdiag.graph.values import leaves
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.families import HEAVY, REDUCTIONS, STAYS
 
 

@@ -8,10 +8,10 @@ import torch
 from torch.fx import Node
 
 from trtdiag.frontend.node_origins import origin_of
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import given_to, operator_of, target_name, value_arguments
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer
 from trtdiag.graph.user_entries import Entries
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.families import BATCH_NORMS, REDUCTIONS, STAYS
 from trtdiag.lower.precision.floats import added_up, argument, float32_inputs, is_op, name_of, tensors

@@ -10,9 +10,9 @@ from torch.fx.node import map_arg
 
 from trtdiag.frontend.torch_private import backed_hints, shape_env_of
 from trtdiag.graph.fake_values import fake_mode_of
+from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import ATEN, arguments_of
 from trtdiag.graph.quantizers import is_quantizer_node
-from trtdiag.graph.walk import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, TensorAt, UnplaceableError
 from trtdiag.lower.draft import insert_call
 from trtdiag.lower.graph_copy import GraphCopy

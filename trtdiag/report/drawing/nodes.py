@@ -10,9 +10,9 @@ from torch.fx import GraphModule, Node
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import OpOrigin
+from trtdiag.graph.node_kinds import LocatedNode, NodeKind, subgraph_of, walk
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import leaves
-from trtdiag.graph.walk import LocatedNode, NodeKind, subgraph_of, walk
 from trtdiag.report.drawing.op_arguments import OpArgument, op_arguments
 from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.wording import one_line

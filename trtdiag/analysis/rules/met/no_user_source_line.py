@@ -9,7 +9,7 @@ from trtdiag.analysis.places import place_of
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.frontend.program import Program
-from trtdiag.graph.walk import LocatedNode, NodeKind, walk
+from trtdiag.graph.node_kinds import LocatedNode, NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.wording import amount
 

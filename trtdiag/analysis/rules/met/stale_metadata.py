@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import at_origin
 from trtdiag.analysis.rule import rule
-from trtdiag.graph.walk import walk
+from trtdiag.graph.node_kinds import walk
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
 from trtdiag.wording import amount
 

@@ -8,7 +8,7 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import place_of, stated_by
 from trtdiag.analysis.rule import rule
 from trtdiag.frontend.program import Program
-from trtdiag.graph.walk import NodeKind, walk
+from trtdiag.graph.node_kinds import NodeKind, walk
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, TensorSizes
 from trtdiag.symbolic.size_names import named_sizes

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from trtdiag.files.atomic_folder import atomic_folder
 from trtdiag.files.unfinished import SUFFIX
-from trtdiag.files.whole_folder import whole_folder
 
 
 def test_a_folder_appears_when_it_is_whole(tmp_path: Path) -> None:
     place = tmp_path / "made"
-    with whole_folder(place) as work:
+    with atomic_folder(place) as work:
         (work / "inner").mkdir()
         (work / "inner" / "file").write_text("content")
         assert not place.exists()
     assert (place / "inner" / "file").read_text() == "content"
     assert list(tmp_path.iterdir()) == [place]
-    with pytest.raises(FileExistsError), whole_folder(place):
+    with pytest.raises(FileExistsError), atomic_folder(place):
         pass
-    with whole_folder(place, replace=True) as work:
+    with atomic_folder(place, replace=True) as work:
         (work / "other").write_text("new")
     assert [path.name for path in place.iterdir()] == ["other"]
     assert list(tmp_path.iterdir()) == [place]
@@ -33,7 +33,7 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     place = tmp_path / "made"
     place.mkdir()
     (place / "old").write_text("old")
-    with pytest.raises(ZeroDivisionError), whole_folder(place, replace=True) as work:
+    with pytest.raises(ZeroDivisionError), atomic_folder(place, replace=True) as work:
         (work / "new").write_text(str(1 // 0))
     assert [path.name for path in place.iterdir()] == ["old"]
     assert list(tmp_path.iterdir()) == [place]
@@ -42,14 +42,14 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="elsewhere there are no locks that tell a killed program's folder")
 def test_what_a_killed_program_left_is_removed_and_what_a_living_one_writes_stays(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from trtdiag.files.whole_folder import whole_folder\n"
-        "with whole_folder(Path(sys.argv[1])) as work:\n  (work / 'half').write_text('half'); os._exit(9)"
+        "import os, sys; from pathlib import Path; from trtdiag.files.atomic_folder import atomic_folder\n"
+        "with atomic_folder(Path(sys.argv[1])) as work:\n  (work / 'half').write_text('half'); os._exit(9)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path / "killed")], check=False).returncode == 9
     assert [path.name.endswith(SUFFIX) for path in tmp_path.iterdir()] == [True]
-    with whole_folder(tmp_path / "first") as living:
+    with atomic_folder(tmp_path / "first") as living:
         assert list(tmp_path.iterdir()) == [living]
-        with whole_folder(tmp_path / "second"):
+        with atomic_folder(tmp_path / "second"):
             pass
         assert living.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]

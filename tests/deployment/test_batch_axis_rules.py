@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tests.harness.rows import each
+from trtdiag.deployment.batch_axis import CoupledError, Rows
 from trtdiag.deployment.batching import through
-from trtdiag.deployment.rows import CoupledError, Rows
 from trtdiag.network import INPUT, DType, Network, NetworkBuilder, Value, run
 from trtdiag.network.layers import (
     Activation,

@@ -27,7 +27,7 @@ from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.partition.pytorch_segments import pytorch_segments, uncompiled
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
-from trtdiag.pipeline.compile_stays import _Choice, _Way
+from trtdiag.pipeline.compile_pytorch_segments import _Choice, _Way
 from trtdiag.pipeline.state import State
 from trtdiag.report.compile_text import ending_text
 from trtdiag.verification.facts import Verification
@@ -60,7 +60,7 @@ def _agrees(program: Any) -> None:
 
 
 def _stays(state: State) -> list[Manifest]:
-    return [node.manifest for node in state.stay_nodes()]
+    return [node.manifest for node in state.pytorch_segment_calls()]
 
 
 @pytest.mark.usefixtures("op_by_op")
@@ -77,8 +77,8 @@ class TestChoosing:
         assert manifest_from_text(manifest_to_text(manifest)) == manifest
         found = state.optimization
         assert found is not None
-        assert len(found.stays) == 2
-        for row in found.stays:
+        assert len(found.pytorch_segments) == 2
+        for row in found.pytorch_segments:
             assert (row.eager_ms, row.compiled_ms, row.compiled) == (2.0, 1.0, True)
             assert row.why == "faster; the whole program takes 7 ms instead of 10"
         assert [whole.name for whole in found.wholes if not whole.why_not] == [ALL]
@@ -93,8 +93,10 @@ class TestChoosing:
         timed(monkeypatch, {"eager": 1.0, "compiled": 1.5}, {"": 10.0, ALL: 1.0, NONE: 9.9})
         state = compile_in_stages(_picks(), replace(OPTIONS, verify=False))
         assert state.optimization is not None
-        assert [(row.compiled, row.why) for row in state.optimization.stays] == [(False, "it is not faster")] * 2
-        assert not state.stays
+        assert [(row.compiled, row.why) for row in state.optimization.pytorch_segments] == [
+            (False, "it is not faster")
+        ] * 2
+        assert not state.pytorch_segments
         assert {each.backend for each in state.compiled.manifests} == {"reference"}
         assert {each.name: each.why_not for each in state.optimization.wholes}[
             NONE
@@ -120,12 +122,12 @@ class TestChoosing:
 
         def unlike(state: State, *rest: Any, **more: Any) -> Verification:
             found = compared(state, *rest, **more)
-            return replace(found, results=()) if state.stays else found
+            return replace(found, results=()) if state.pytorch_segments else found
 
         monkeypatch.setattr("trtdiag.pipeline.compile.compared", unlike)
         state = compile_in_stages(_picks(), OPTIONS)
         assert state.optimization is not None
-        assert [row.why for row in state.optimization.stays] == ["it does not agree with the original"] * 2
+        assert [row.why for row in state.optimization.pytorch_segments] == ["it does not agree with the original"] * 2
         assert {each.backend for each in state.compiled.manifests} == {"reference"}
 
     def test_engines_left_out_are_not_replaced_in_part(self) -> None:
@@ -138,27 +140,27 @@ class TestChoosing:
             return SimpleNamespace(
                 state=base,
                 notes=(),
-                made=lambda taken: replace(base, stays=tuple(str(each.index) for each in taken)),
+                made=lambda taken: replace(base, pytorch_segments=tuple(str(each.index) for each in taken)),
                 faster=lambda: stays,
                 told=lambda _: (),
             )
 
         def verified(made: State) -> State:  # one segment agrees, both do not
-            return replace(made, verification=SimpleNamespace(passed=len(made.stays) < 2))  # type: ignore[arg-type]
+            return replace(made, verification=SimpleNamespace(passed=len(made.pytorch_segments) < 2))  # type: ignore[arg-type]
 
         for base, taken in ((state, ("0",)), (other, ())):
             ways = [_Way("fewer engines", segments(base), list(stays))]  # type: ignore[arg-type]
             choice = _Choice(state, segments(state), ways, None, torch.device("cpu"))  # type: ignore[arg-type]
             choice._times = lambda found=ways[0]: setattr(found, "time_ms", 3.0) or 10.0  # type: ignore[method-assign]
-            assert choice.made(verified).stays == taken
+            assert choice.made(verified).pytorch_segments == taken
 
     def test_what_crashes_the_compiler_stays_eager(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(package, "_compile", COMPILE)
         monkeypatch.setattr(package, "_PROCESS", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         state = compile_in_stages(_picks(), replace(OPTIONS, verify=False))
         assert state.optimization is not None
-        assert len(state.optimization.stays) == 2
-        for row in state.optimization.stays:
+        assert len(state.optimization.pytorch_segments) == 2
+        for row in state.optimization.pytorch_segments:
             assert not row.compiled
             assert "crashes with SIGSEGV" in row.why
 

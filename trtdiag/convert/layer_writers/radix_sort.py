@@ -7,7 +7,7 @@ import torch
 from trtdiag.convert.layer_writers.cost import greatest
 from trtdiag.convert.layer_writers.cumulative import over_earlier
 from trtdiag.convert.layer_writers.matmul import product
-from trtdiag.convert.layer_writers.overwriting import overwritten
+from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType

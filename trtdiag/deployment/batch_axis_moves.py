@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trtdiag.deployment.row_rules import Seen, rows_of
-from trtdiag.deployment.rows import FREE, CoupledError, Rows, State, need
+from trtdiag.deployment.batch_axis import FREE, CoupledError, Rows, State, need
+from trtdiag.deployment.batch_axis_rules import Seen, rows_of
 from trtdiag.network import Given
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice

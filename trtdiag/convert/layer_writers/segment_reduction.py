@@ -7,9 +7,9 @@ before it, and so on.
 from __future__ import annotations
 
 from trtdiag.convert.layer_writers.cost import amount_in_words, greatest
-from trtdiag.convert.layer_writers.digits import MOST_SORTED, in_order
-from trtdiag.convert.layer_writers.overwriting import overwritten
+from trtdiag.convert.layer_writers.radix_sort import MOST_SORTED, in_order
 from trtdiag.convert.layer_writers.reduction import neutral
+from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType

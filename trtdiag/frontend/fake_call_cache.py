@@ -33,7 +33,7 @@ class _Value(NamedTuple):
     strides: tuple[Any, ...]
 
 
-class EqualCalls(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+class FakeCallCache(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Within it, ops on fake tensors of ``mode`` run once for each kind of call.
 
     Run are: ops that write into an input or view one, whose results depend on data, and calls with values that are

@@ -26,7 +26,7 @@ from trtdiag.partition.pytorch_segments import only
 from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
 from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, typical, usual_arguments
 from trtdiag.pipeline.state import State
-from trtdiag.pipeline.stay_segments import Stay, StaySegments
+from trtdiag.pipeline.timed_pytorch_segments import TimedSegment, TimedSegments
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Sym, free_symbols
 from trtdiag.wording import amount
@@ -40,8 +40,8 @@ class _Way:
     """A program with what stays in it compiled."""
 
     name: str
-    found: StaySegments
-    taken: list[Stay]
+    found: TimedSegments
+    taken: list[TimedSegment]
     time_ms: float | None = None
     why_not: str = "slower"
 
@@ -50,7 +50,7 @@ class _Way:
         return len(self.found.state.converted) + len(self.taken)
 
 
-def with_stays(
+def with_compiled_segments(
     state: State, builder: Builder, device: str, verified: Callable[[State], State], source: str | None
 ) -> State:
     """The program with what stays in PyTorch compiled, where that is faster and agrees.
@@ -67,13 +67,13 @@ def with_stays(
     """
     if state.plan.options.portable:
         return _noted(state, "what stays with PyTorch is not compiled: a portable program keeps networks, it has none")
-    first = StaySegments(state, builder, device)
-    if not first.stays and not first.alone:
+    first = TimedSegments(state, builder, device)
+    if not first.pytorch_segments and not first.alone:
         return _noted(state, *first.notes)
     code: dict[str, Future[bytes]] = {}
     ways = []
     for name, base in _bases(state, device, source):
-        found = first if base is state else StaySegments(base, builder, device)
+        found = first if base is state else TimedSegments(base, builder, device)
         found.measure(code)
         # Where engines were left out, what runs op by op in their place is no way to run the program.
         if taken := found.faster() if base is state else found.compiled():
@@ -139,7 +139,7 @@ def _fits(one: ConvertedSegment, outputs: Sequence[str]) -> bool:
 
 class _Choice:
     def __init__(
-        self, state: State, first: StaySegments, ways: Sequence[_Way], builder: Builder, device: torch.device
+        self, state: State, first: TimedSegments, ways: Sequence[_Way], builder: Builder, device: torch.device
     ) -> None:
         self._state, self._first, self._ways, self._builder, self._device = state, first, ways, builder, device
 
@@ -164,25 +164,25 @@ class _Choice:
                 state = self._agreeing(way, verified)
             if way.taken:
                 way.why_not = ""
-                for stay in way.taken:
-                    stay.why = f"faster; the whole program takes {took:.3g} ms instead of {before:.3g}"
+                for timed in way.taken:
+                    timed.why = f"faster; the whole program takes {took:.3g} ms instead of {before:.3g}"
                 return self._told(state, way.found, way.taken)
         for way in self._ways:
-            for stay in way.found.faster():
-                stay.why = stay.why or f"the whole program with it: {way.why_not}"
+            for timed in way.found.faster():
+                timed.why = timed.why or f"the whole program with it: {way.why_not}"
         return self._told(self._first.made(()), self._first, [])
 
     def _agreeing(self, way: _Way, verified: Callable[[State], State]) -> State:
         """The program with as many of the segments as agree, what gains most first; with none where none does."""
         wanted, way.taken = way.taken, []
         result = way.found.made(())
-        for stay in sorted(wanted, key=lambda each: -each.gain_ms):
-            more = sorted([*way.taken, stay], key=lambda each: each.index)
+        for timed in sorted(wanted, key=lambda each: -each.gain_ms):
+            more = sorted([*way.taken, timed], key=lambda each: each.index)
             state = verified(way.found.made(more))
             if _passed(state):
                 way.taken, result = more, state
             else:
-                stay.why = _DIFFERS
+                timed.why = _DIFFERS
         return result
 
     def _times(self) -> float | None:
@@ -194,20 +194,20 @@ class _Choice:
         with torch.no_grad():
             found = take_turns(calls, ROUNDS, self._device)
         for way in self._ways:
-            timed = found[way.name]
-            way.time_ms = typical(timed.alone) if timed.alone and not timed.failed else None
-            way.why_not = f"it does not run: {timed.failed}" if timed.failed else way.why_not
-        own = found[""]
-        return typical(own.alone) if own.alone and not own.failed else None
+            own = found[way.name]
+            way.time_ms = typical(own.alone) if own.alone and not own.failed else None
+            way.why_not = f"it does not run: {own.failed}" if own.failed else way.why_not
+        before = found[""]
+        return typical(before.alone) if before.alone and not before.failed else None
 
-    def _told(self, state: State, found: StaySegments, taken: Sequence[Stay]) -> State:
+    def _told(self, state: State, found: TimedSegments, taken: Sequence[TimedSegment]) -> State:
         assert self._state.optimization is not None
         before = self._state.optimization
         wholes = [WholeTime(way.name, way.segments, way.time_ms, way.why_not) for way in self._ways]
         earlier = [replace(whole, why_not=whole.why_not or "slower") if taken else whole for whole in before.wholes]
         told = replace(
             before,
-            stays=found.told(taken),
+            pytorch_segments=found.told(taken),
             wholes=(*earlier, *wholes),
             notes=(*before.notes, *found.notes),
         )

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trtdiag.files import mapped
-from trtdiag.files.mapped import FileChangedError, MappedFile, file_at, map_file, scratch_file
+from trtdiag.files import memory_map
+from trtdiag.files.memory_map import FileChangedError, MappedFile, file_at, map_file, scratch_file
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a file that is mapped cannot be replaced on Windows")
 CONTENT = bytes(range(256)) * 77
@@ -112,7 +112,7 @@ def test_a_scratch_file_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_there_is_none_where_there_is_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert scratch_file((CONTENT,), 1 << 60) is None
-    monkeypatch.setattr(mapped, "map_file", lambda *_: None)
+    monkeypatch.setattr(memory_map, "map_file", lambda *_: None)
     assert scratch_file((CONTENT,), len(CONTENT)) is None
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     assert scratch_file((CONTENT,), len(CONTENT)) is None

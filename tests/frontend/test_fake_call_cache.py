@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trtdiag.frontend.equal_calls import EqualCalls
+from trtdiag.frontend.fake_call_cache import FakeCallCache
 
 
 class Ran(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -51,7 +51,7 @@ def test_results_are_what_each_call_gives(sizes: tuple[int, ...]) -> None:
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
         wanted = [of(each) for each in several(weight, torch.empty(sizes))]
     mode, ran = FakeTensorMode(allow_non_fake_inputs=True), Ran()
-    with mode, ran, EqualCalls(mode), torch.no_grad():
+    with mode, ran, FakeCallCache(mode), torch.no_grad():
         made = several(weight, torch.empty(sizes))
     assert [of(each) for each in made] == wanted
     assert len({id(each.untyped_storage()) for each in made[::2]}) > 1
@@ -62,7 +62,7 @@ def test_results_are_what_each_call_gives(sizes: tuple[int, ...]) -> None:
 
 def test_what_depends_on_values_is_run() -> None:
     mode, ran = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()), Ran()
-    with mode, ran, EqualCalls(mode):
+    with mode, ran, FakeCallCache(mode):
         lengths = {str(torch.nonzero(torch.empty(3, 4)).shape[0]) for _ in range(2)}
         numbers = [int(torch.tensor(value) + 1) for value in (2, 5)]
     assert len(lengths) == 2  # a size of its own each time

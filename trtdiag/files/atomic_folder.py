@@ -16,7 +16,7 @@ from trtdiag.files.unfinished import SUFFIX, unfinished_name
 
 
 @contextmanager
-def whole_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
+def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
     """Yields a folder beside ``path`` that takes its place when the block ends without an error.
 
     What a killed program left of such folders there is removed first.

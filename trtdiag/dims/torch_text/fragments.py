@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trtdiag.dims.torch_text.facts import TextGuard
-from trtdiag.dims.torch_text.joins import Piece, Settled, settle
+from trtdiag.dims.torch_text.joined_lines import Piece, Settled, settle
 from trtdiag.dims.torch_text.sentences import SOURCE
 
 _MOST_LINES = 200

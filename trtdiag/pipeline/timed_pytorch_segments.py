@@ -13,12 +13,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from trtdiag.analysis.backend_times import StayTimes
+from trtdiag.analysis.backend_times import PyTorchSegmentTimes
 from trtdiag.benchmark.clock import take_turns
 from trtdiag.engine.build import Engine
 from trtdiag.engine.manifest import EngineInput
 from trtdiag.engine.manifest_text import manifest_to_text
-from trtdiag.engine.size_carriers import carrier_shape
+from trtdiag.engine.size_inputs import carrier_shape
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import NodeReader
@@ -28,9 +28,9 @@ from trtdiag.partition.facts import Fallback
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.partition.pytorch_segments import ALONE, only, pytorch_segments, uncompiled
 from trtdiag.pipeline.build import Builder, compiled_at_once, program_of
+from trtdiag.pipeline.intermediate_values import Values, as_lowered
 from trtdiag.pipeline.program_times import ROUNDS, module_of, typical, usual_leaves
 from trtdiag.pipeline.state import State
-from trtdiag.pipeline.stay_values import Values, as_lowered
 from trtdiag.runtime.assemble import PYTORCH_BUFFER, assemble, engine_buffers
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import engine_tensor
@@ -45,7 +45,7 @@ MOST_NAMES = 4
 
 
 @dataclass
-class Stay:
+class TimedSegment:
     """A segment with what is known of it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Stay:
         return 0.0 if self.eager_ms is None or self.compiled_ms is None else self.eager_ms - self.compiled_ms
 
 
-class StaySegments:
+class TimedSegments:
     """What stays with PyTorch in a compiled program.
 
     Args:
@@ -85,7 +85,7 @@ class StaySegments:
         device: The type of device that engines run on.
 
     Attributes:
-        stays: The segments, in the order of execution.
+        pytorch_segments: The segments, in the order of execution.
         alone: Whether ops that could be compiled stand by themselves.
         notes: Which ops run one by one whatever is measured, in words.
     """
@@ -100,12 +100,12 @@ class StaySegments:
         self._nodes = {node.name: node for node in self.graph_module.graph.nodes}
         self._symbols = symbol_sizes(state.program.ranges, state.program.hints)
         self._parts = pytorch_segments(self.graph_module.graph, self.held, device, self._symbols, self._reader)
-        self.stays = [self._stay(index, each) for index, each in enumerate(self._parts.segments)]
+        self.pytorch_segments = [self._timed(index, each) for index, each in enumerate(self._parts.segments)]
         rest = list(uncompiled(self._parts))
         self.alone = any(each.limit is ALONE for each in rest)
         self.notes = _uncompiled_words(rest)
 
-    def _stay(self, index: int, segment: Segment) -> Stay:
+    def _timed(self, index: int, segment: Segment) -> TimedSegment:
         part, sizes = pytorch_segment(segment, self._nodes, self._reader), self.state.plan.sizes
         larger = dynamic_sizes(sizes.opt, sizes.box)
         ports, exporting = (
@@ -115,7 +115,7 @@ class StaySegments:
         like = f"{likeness(self.graph_module.graph, nodes)}\n{[nodes.index(name) for name in segment.outputs]}"
         if any(self.held[self._nodes[name]].numel() < 2 for name in segment.constants):
             like = f"{like}\n{index}"  # values of single numbers may be part of the code
-        return Stay(index, part, ports, exporting, like)
+        return TimedSegment(index, part, ports, exporting, like)
 
     def measure(self, known: dict[str, Future[bytes]]) -> None:
         """Compile the segments and time them, those that are alike once.
@@ -124,113 +124,115 @@ class StaySegments:
             known: The code of segments by likeness, of this program and others; this adds to it.
         """
         self._compile(self._largest(), known)
-        first: dict[str, Stay] = {}
-        for stay in self.stays:
-            if stay.engine is not None:
-                first.setdefault(stay.like, stay)
+        first: dict[str, TimedSegment] = {}
+        for timed in self.pytorch_segments:
+            if timed.engine is not None:
+                first.setdefault(timed.like, timed)
         if not first:
             return
         self._builder.progress(f"optimize: time {amount(len(first), 'segment')} of what stays with PyTorch")
-        wanted = {crossing.node for stay in first.values() for crossing in stay.part.inputs}
+        wanted = {crossing.node for timed in first.values() for crossing in timed.part.inputs}
         values = Values(self._source, wanted).of(usual_leaves(self.state, self._device))
-        for stay in first.values():
+        for timed in first.values():
             with torch.no_grad():
-                found = take_turns(self._calls(stay, values), ROUNDS, self._device)
+                found = take_turns(self._calls(timed, values), ROUNDS, self._device)
             eager, compiled = found["eager"], found["compiled"]
-            stay.eager_ms = typical(eager.row) if eager.row and not eager.failed else None
-            stay.compiled_ms = typical(compiled.row) if compiled.row and not compiled.failed else None
-            stay.why = compiled.failed or eager.failed or ("" if stay.gain_ms > 0 else "it is not faster")
-        for stay in self.stays:
-            if stay.engine is not None:
-                its = first[stay.like]
-                stay.eager_ms, stay.compiled_ms, stay.why = its.eager_ms, its.compiled_ms, its.why
+            timed.eager_ms = typical(eager.row) if eager.row and not eager.failed else None
+            timed.compiled_ms = typical(compiled.row) if compiled.row and not compiled.failed else None
+            timed.why = compiled.failed or eager.failed or ("" if timed.gain_ms > 0 else "it is not faster")
+        for timed in self.pytorch_segments:
+            if timed.engine is not None:
+                its = first[timed.like]
+                timed.eager_ms, timed.compiled_ms, timed.why = its.eager_ms, its.compiled_ms, its.why
 
-    def _largest(self) -> list[Stay]:
+    def _largest(self) -> list[TimedSegment]:
         """The segments to compile: the largest, and those like them."""
-        by_likeness = grouped((stay.like, stay) for stay in self.stays)
+        by_likeness = grouped((timed.like, timed) for timed in self.pytorch_segments)
         order = sorted(by_likeness.values(), key=lambda its: -its[0].part.segment.work_ops)
         for left_out in order[MOST_DISTINCT:]:
-            for stay in left_out:
-                stay.why = f"no more than {MOST_DISTINCT} that differ are compiled, and these are smaller"
-        return [stay for its in order[:MOST_DISTINCT] for stay in its]
+            for timed in left_out:
+                timed.why = f"no more than {MOST_DISTINCT} that differ are compiled, and these are smaller"
+        return [timed for its in order[:MOST_DISTINCT] for timed in its]
 
-    def _compile(self, stays: Sequence[Stay], known: dict[str, Future[bytes]]) -> None:
+    def _compile(self, segments: Sequence[TimedSegment], known: dict[str, Future[bytes]]) -> None:
         from trtdiag.engine.inductor.package import compiled_code, packed
 
-        new = len({stay.like for stay in stays} - known.keys())
+        new = len({timed.like for timed in segments} - known.keys())
         if new:
             told = f"{amount(new, 'segment')} of what stays with PyTorch"
             self._builder.progress(f"optimize: compile {told} with AOTInductor")
         exported: dict[int, ExportedProgram] = {}
         with ThreadPoolExecutor(compiled_at_once(self.state)) as pool:
-            for stay in stays:
+            for timed in segments:
                 try:
-                    exported[stay.index] = exported_part(self, stay.part, stay.exporting)
+                    exported[timed.index] = exported_part(self, timed.part, timed.exporting)
                 except EngineBuildError as error:
-                    stay.why = f"{error.message}: {error.because}"
+                    timed.why = f"{error.message}: {error.because}"
                 else:
-                    if stay.like not in known:
-                        known[stay.like] = pool.submit(compiled_code, exported[stay.index])
+                    if timed.like not in known:
+                        known[timed.like] = pool.submit(compiled_code, exported[timed.index])
         device, target = self._device.type, self.state.plan.target.version
-        for stay in stays:
-            own = exported.get(stay.index)
+        for timed in segments:
+            own = exported.get(timed.index)
             if own is None:
                 continue
             try:
-                blob = packed(own, known[stay.like].result(), device)
-                stay.engine = Engine(blob, manifest_of(own, stay.part, stay.ports, blob, device, target))
+                blob = packed(own, known[timed.like].result(), device)
+                timed.engine = Engine(blob, manifest_of(own, timed.part, timed.ports, blob, device, target))
             except EngineBuildError as error:
-                stay.why = f"{error.message}: {error.because}"
+                timed.why = f"{error.message}: {error.because}"
 
-    def _calls(self, stay: Stay, values: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
+    def _calls(self, timed: TimedSegment, values: Mapping[str, Any]) -> dict[str, Callable[[], object]]:
         """What runs a segment once in each way, its crossings included."""
-        assert stay.engine is not None
+        assert timed.engine is not None
         given: list[torch.Tensor] = []
-        for crossing, port in zip(stay.part.inputs, stay.ports, strict=True):
+        for crossing, port in zip(timed.part.inputs, timed.ports, strict=True):
             value = values[crossing.node]
             shape = carrier_shape(port, int(value)) if port.is_size else None
             given.append(value if shape is None else torch.empty(shape, dtype=torch.uint8))
-        module = part_module(self, stay.part, stay.ports)
-        text, blob = manifest_to_text(stay.engine.manifest), engine_tensor(stay.engine.blob)
+        module = part_module(self, timed.part, timed.ports)
+        text, blob = manifest_to_text(timed.engine.manifest), engine_tensor(timed.engine.blob)
         return {
             "eager": partial(module, *(each.to(self._device) for each in given)),
             "compiled": partial(EXECUTE_ENGINE, given, blob, text),
         }
 
-    def faster(self) -> list[Stay]:
+    def faster(self) -> list[TimedSegment]:
         """The segments whose code was measured to be faster."""
-        return [stay for stay in self.stays if stay.gain_ms > 0]
+        return [timed for timed in self.pytorch_segments if timed.gain_ms > 0]
 
-    def compiled(self) -> list[Stay]:
+    def compiled(self) -> list[TimedSegment]:
         """The segments whose code runs."""
-        return [stay for stay in self.stays if stay.compiled_ms is not None]
+        return [timed for timed in self.pytorch_segments if timed.compiled_ms is not None]
 
-    def made(self, taken: Sequence[Stay]) -> State:
+    def made(self, taken: Sequence[TimedSegment]) -> State:
         """The state with these segments compiled, in a program that never ran."""
-        kept = only(self._parts, [stay.index for stay in taken], self._symbols)
-        parts = [replace(stay.part, segment=own) for stay, own in zip(taken, kept.segments, strict=True)]
-        engines = [stay.engine for stay in taken if stay.engine is not None]
+        kept = only(self._parts, [timed.index for timed in taken], self._symbols)
+        parts = [replace(timed.part, segment=own) for timed, own in zip(taken, kept.segments, strict=True)]
+        engines = [timed.engine for timed in taken if timed.engine is not None]
         exported = assemble(self._source, kept, parts, engines, self._program, PYTORCH_BUFFER)
         before = self.state.compiled
         program = program_of(self.state, exported, before.networks, before.source)
-        return replace(self.state, assembled=program, stays=engine_buffers(self._source, len(taken), PYTORCH_BUFFER))
+        return replace(
+            self.state, assembled=program, pytorch_segments=engine_buffers(self._source, len(taken), PYTORCH_BUFFER)
+        )
 
-    def told(self, taken: Sequence[Stay]) -> tuple[StayTimes, ...]:
+    def told(self, taken: Sequence[TimedSegment]) -> tuple[PyTorchSegmentTimes, ...]:
         """What was measured, and which of them run compiled."""
-        alike = Counter(stay.like for stay in self.stays)
-        compiled = {stay.index for stay in taken}
+        alike = Counter(timed.like for timed in self.pytorch_segments)
+        compiled = {timed.index for timed in taken}
         return tuple(
-            StayTimes(
-                module_of(stay.part.segment.ops, self._source.origins),
-                stay.part.segment.ops[0],
-                len(stay.part.segment.ops),
-                alike[stay.like],
-                stay.eager_ms,
-                stay.compiled_ms,
-                stay.index in compiled,
-                stay.why,
+            PyTorchSegmentTimes(
+                module_of(timed.part.segment.ops, self._source.origins),
+                timed.part.segment.ops[0],
+                len(timed.part.segment.ops),
+                alike[timed.like],
+                timed.eager_ms,
+                timed.compiled_ms,
+                timed.index in compiled,
+                timed.why,
             )
-            for stay in self.stays
+            for timed in self.pytorch_segments
         )
 
 

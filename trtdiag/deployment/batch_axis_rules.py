@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
-from trtdiag.deployment.rows import FREE, Batch, CoupledError, Free, Rows, Sizes, State, need
+from trtdiag.deployment.batch_axis import FREE, Batch, CoupledError, Free, Rows, Sizes, State, need
 from trtdiag.network import Layer, Tensor
 from trtdiag.network.layer import INPUT
 from trtdiag.network.layers.activation import Activation, ParametricReLU

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.whole_file_kinds import NOT_FILES, SPARSE_BYTES
-from trtdiag.files.regular import is_there, open_regular, read_whole, reason
+from trtdiag.files.bounded_read import is_there, open_regular, read_whole, reason
 
 SAID = {
     "pipe": "it is a named pipe",
