@@ -19,8 +19,9 @@ NETWORK_MEMBER = "trtdiag_network_{}.base64"
 """The network of each engine, by its place in the order of execution; extra files can only hold text."""
 REFIT_MEMBER = "trtdiag_refit.json"
 """How weights are made of the model's parameters, where it was compiled refittable: in files that had it as a text."""
-REFIT_PACKED = "trtdiag/refit.json.zlib"
-"""The same, compressed: in a file without weights it would be most of it."""
+REFIT_PACKED, REFIT_ZLIB = "trtdiag/refit.json.xz", "trtdiag/refit.json.zlib"
+"""The same, compressed: in a file without weights it would be most of it.  The second where Python came without xz, and
+in earlier files."""
 TENSOR_MEMBER = "trtdiag/{}"
 """Each tensor that this rests on, and of a file without weights in engines the parameters; not among the extra files,
 for torch reads those as text."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.artifact.description import REFIT_MEMBER, REFIT_PACKED, TENSOR_MEMBER
+from trtdiag.artifact.description import REFIT_MEMBER, REFIT_PACKED, REFIT_ZLIB, TENSOR_MEMBER
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.engine_bytes import Blob, sha256_of
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.refit_plan import RefitPlan, Tensor, plan_from_text, plan_to_text
+from trtdiag.engine.refit_plan import RefitPlan, plan_from_text, plan_to_text, stands_in_text
 from trtdiag.errors import ArtifactError
+from trtdiag.files.packed_bytes import PackedError, is_xz, packed, unpacked
 from trtdiag.frontend.archive.summary import EXTRA
 from trtdiag.frontend.archive.zip_members import Container
 from trtdiag.lower.recipe_text import RecipeError
@@ -23,8 +23,8 @@ from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 from trtdiag.runtime.replace_engines import with_engines
 
-_MOST_EXPANDED = 100
-"""Own choice: these texts become 10 to 20 times smaller; deflate can reach 1,032, which is what a bomb uses."""
+_MOST_EXPANDED = 400
+"""Own choice: these texts become 10 to 25 times smaller; xz can reach 7,000, which is what a bomb uses."""
 
 
 def stripped(compiled: CompiledProgram) -> tuple[ExportedProgram, dict[str, str]]:
@@ -50,15 +50,18 @@ def stripped(compiled: CompiledProgram) -> tuple[ExportedProgram, dict[str, str]
 def kept_tensors(plan: RefitPlan, where: str) -> dict[str, torch.Tensor]:
     """What a file has of the weights of a program, by its member: the text about them, compressed, and tensors."""
     saved = plan if where == "once" else replace(plan, stored={})
-    tensors = {f"held/{name}": tensor for name, tensor in saved.held.items()}
+    tensors = {f"held/{name}": tensor for name, tensor in saved.held.items() if not stands_in_text(tensor)}
     tensors |= {f"stored/{name}": tensor for name, tensor in saved.stored.items()}
     members = {
         TENSOR_MEMBER.format(name): tensor.detach().cpu().contiguous()
         for name, tensor in tensors.items()
         if tensor.numel()
     }
-    packed = zlib.compress(plan_to_text(saved).encode(), 9)
-    return {REFIT_PACKED: torch.frombuffer(bytearray(packed), dtype=torch.uint8), **members}
+    text = packed(plan_to_text(saved).encode())
+    return {
+        REFIT_PACKED if is_xz(text) else REFIT_ZLIB: torch.frombuffer(bytearray(text), dtype=torch.uint8),
+        **members,
+    }
 
 
 def read_plan(container: Container) -> RefitPlan | None:
@@ -67,37 +70,28 @@ def read_plan(container: Container) -> RefitPlan | None:
     Raises:
         ArtifactError: ``damaged-artifact``.
     """
-    if REFIT_PACKED in container:
-        text = _unpacked(container.read(REFIT_PACKED), container.file)
+    member = next((each for each in (REFIT_PACKED, REFIT_ZLIB) if each in container), None)
+    if member is not None:
+        text = _unpacked(container.read(member), container.file)
     elif EXTRA + REFIT_MEMBER in container:
         text = container.read(EXTRA + REFIT_MEMBER).decode("utf-8", "replace")
     else:
         return None
 
-    def tensor(name: str, said: Tensor) -> torch.Tensor:
-        dtype = getattr(torch, said.dtype, None)
-        if not isinstance(dtype, torch.dtype) or any(size < 0 for size in said.shape):
-            raise ValueError(f"{said.dtype} of {list(said.shape)} is no tensor")
-        if 0 in said.shape:
-            return torch.empty(said.shape, dtype=dtype)
+    def content(name: str) -> bytearray:
         member = TENSOR_MEMBER.format(name)
         if member not in container:
             raise ValueError(f"{member[:60]} is missing")
-        content = bytearray(container.read(member))
-        return torch.frombuffer(content, dtype=torch.uint8).view(dtype).reshape(said.shape)
+        return bytearray(container.read(member))
 
-    return plan_from_text(text, tensor, container.file)
+    return plan_from_text(text, content, container.file)
 
 
-def _unpacked(packed: bytes, file: str) -> str:
-    reader = zlib.decompressobj()
+def _unpacked(content: bytes, file: str) -> str:
     try:
-        text = reader.decompress(packed, _MOST_EXPANDED * len(packed))
-    except zlib.error as error:
+        return unpacked(content, _MOST_EXPANDED * len(content)).decode("utf-8", "replace")
+    except PackedError as error:
         raise damaged_plan(file, f"what it says of its weights cannot be read: {error}") from error
-    if not reader.eof:
-        raise damaged_plan(file, "what it says of its weights is cut off, or far longer than any such text")
-    return text.decode("utf-8", "replace")
 
 
 def with_weights_back(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -21,6 +22,8 @@ from trtdiag.network.file_format import with_weights
 from trtdiag.network.weights import weight_bytes
 
 SCHEMA = "trtdiag-refit/1"
+_SMALL_BYTES = 256
+"""Own choice: about what a member of an archive takes beside its bytes."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +144,6 @@ class RefitPlan:
         return self.held[name]
 
 
-_FORMS = TypedJson(added={ParameterFacts: ("used", "fixed", "may_stay")})
-
-
 @dataclass(frozen=True)
 class _Text:
     """What of a plan the text says, in forms that JSON has."""
@@ -155,10 +155,19 @@ class _Text:
     graph: tuple[str, ...]
     held: Mapping[str, Tensor]
     stored: Mapping[str, Tensor]
+    small: Mapping[str, str] = field(default_factory=dict)
+
+
+_FORMS = TypedJson(added={ParameterFacts: ("used", "fixed", "may_stay"), _Text: ("small",)})
+
+
+def stands_in_text(tensor: torch.Tensor) -> bool:
+    """Whether the text has the content of a tensor that comes from no parameter, too."""
+    return tensor.nbytes <= _SMALL_BYTES
 
 
 def plan_to_text(plan: RefitPlan) -> str:
-    """The plan as a JSON text, without the content of tensors."""
+    """The plan as a JSON text, without the content of tensors, but for small ones that come from no parameter."""
     said = _Text(
         plan.parameters,
         plan.same,
@@ -167,18 +176,20 @@ def plan_to_text(plan: RefitPlan) -> str:
         plan.graph,
         {name: _described(tensor) for name, tensor in plan.held.items()},
         {name: _described(tensor) for name, tensor in plan.stored.items()},
+        {name: bytes(weight_bytes(tensor)).hex() for name, tensor in plan.held.items() if stands_in_text(tensor)},
     )
     answers = [[step, answer.hex() if isinstance(answer, float) else answer] for step, answer in plan.answers]
     document = {"schema": SCHEMA, **_FORMS.written(_Text, said), "steps": list(plan.steps), "answers": answers}
     return json.dumps(document, separators=(",", ":"), sort_keys=True)
 
 
-def plan_from_text(text: str, tensor: Callable[[str, Tensor], torch.Tensor], file: str) -> RefitPlan:
+def plan_from_text(text: str, content: Callable[[str], bytearray], file: str) -> RefitPlan:
     """The plan of ``plan_to_text``.
 
     Args:
         text: The text.
-        tensor: Gives a tensor that is kept beside it: ``held/<name>`` or ``stored/<name>``.
+        content: Gives the bytes of a tensor that is kept beside it: ``held/<name>`` or ``stored/<name>``; in earlier
+            files small ones are, too.
         file: The file, for errors.
 
     Raises:
@@ -192,6 +203,11 @@ def plan_from_text(text: str, tensor: Callable[[str, Tensor], torch.Tensor], fil
         read = [(int(step), float.fromhex(a) if isinstance(a, str) else a) for step, a in answers]
         said = cast(_Text, _FORMS.read(_Text, document))
         plan = RefitPlan(said.parameters, said.same, said.engines, said.in_torch, tuple(read), said.graph, tuple(steps))
+        texts = {f"held/{name}": digits for name, digits in said.small.items()}
+
+        def tensor(name: str, told: Tensor) -> torch.Tensor:
+            return _tensor(told, lambda: bytearray.fromhex(texts[name]) if name in texts else content(name))
+
         held = {name: tensor(f"held/{name}", each) for name, each in said.held.items()}
         stored = {name: tensor(f"stored/{name}", each) for name, each in said.stored.items()}
         _require(all(content_key(each) == name for name, each in held.items()), "a tensor was changed")
@@ -203,6 +219,23 @@ def plan_from_text(text: str, tensor: Callable[[str, Tensor], torch.Tensor], fil
             fix="copy the file again from where it was saved, or compile the program again",
             reference="damaged-artifact",
         ) from error
+
+
+def _tensor(said: Tensor, content: Callable[[], bytearray]) -> torch.Tensor:
+    """The tensor with these bytes.
+
+    Raises:
+        ValueError: There is no such tensor, or it has other bytes.
+    """
+    dtype = getattr(torch, said.dtype, None)
+    if not isinstance(dtype, torch.dtype) or any(size < 0 for size in said.shape):
+        raise ValueError(f"{said.dtype} of {list(said.shape)} is no tensor")
+    if 0 in said.shape:
+        return torch.empty(said.shape, dtype=dtype)
+    found = content()
+    if len(found) != math.prod(said.shape) * dtype.itemsize:
+        raise ValueError(f"{len(found):,} bytes are no {said.dtype} of {list(said.shape)}")
+    return torch.frombuffer(found, dtype=torch.uint8).view(dtype).reshape(said.shape)
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from standin import Recorded, TensorRT
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.lazy_import import Door
-from trtdiag.engine.tensorrt.refit import named_constants, refitted, unpacked_zeros, without_weights
+from trtdiag.engine.tensorrt.refit import named_constants, refitted, unpacked_engine, without_weights
 from trtdiag.errors import ArtifactError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.convolution import Convolution
@@ -121,12 +122,15 @@ def test_an_engine_without_weights(version: str) -> None:
     given: list[Any] = []
     trt.answers["set_named_weights"] = lambda _, __, weights: given.append(weights.given[0][0]) or True
     bare = without_weights(_dialect(trt, version), engine, network)
-    assert unpacked_zeros(bare) == b"made by a stand-in"
+    earlier = b"trtdiag engine of zeros\n" + zlib.compress(b"made by a stand-in", 6)
+    for blob in (bare, memoryview(bare), earlier, b"made by a stand-in"):
+        assert unpacked_engine(blob, network) == b"made by a stand-in"
+    for damaged in (bare[:40] + b"?" + bare[41:], bare[:-9], earlier[:30] + b"?" + earlier[31:], earlier[:-5]):
+        with pytest.raises(ArtifactError, match="cannot be read"):
+            unpacked_engine(damaged, network)
     if version == "8.6":  # it is refitted with zeros
         assert len(given) == 3
         assert not any(array.any() for array in given)
-        with pytest.raises(ArtifactError, match="cannot be read"):
-            unpacked_zeros(bare[:30] + b"?" + bare[31:])
     else:
         flags = {(name, args[0].name) for each in trt.of("ISerializationConfig") for name, args, _ in each.calls}
         assert ("set_flag", "EXCLUDE_WEIGHTS") in flags

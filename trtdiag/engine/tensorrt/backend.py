@@ -20,7 +20,7 @@ from trtdiag.engine.tensorrt.config import chosen_sources
 from trtdiag.engine.tensorrt.context_memory import Scratch
 from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability, gpu_name, open_door, require_gpu
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
-from trtdiag.engine.tensorrt.refit import refitted, unpacked_zeros, without_weights
+from trtdiag.engine.tensorrt.refit import refitted, unpacked_engine, without_weights
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
@@ -117,7 +117,7 @@ class TensorRTBackend(Backend):
         network: Network,
         manifest: Manifest,
     ) -> bytes:
-        door, engine, _runtime = self._deserialised(unpacked_zeros(blob), manifest)
+        door, engine, _runtime = self._deserialised(unpacked_engine(blob, network), manifest)
         with TURNS.alone():
             made = change(Dialect(door.trt, door.target), engine, network)
         if built_here(manifest.engine_sha256):

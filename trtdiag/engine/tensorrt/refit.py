@@ -2,13 +2,12 @@
 
 Constants of floats are named when the network is written, so that an engine tells which it has (``Emission``).  From 10
 on only these may change (``REFIT_INDIVIDUAL``), so that only these are left out where an engine is written without
-weights.  8.6 has no such engines: there they are zeros, which compress to nothing.
+weights.  8.6 has no such engines: there they are zeros.  Either kind is compressed: the code of its kernels repeats.
 Source: nvinfer1::IRefitter, nvinfer1::BuilderFlag, nvinfer1::ISerializationConfig, TensorRT 8.6 and 10.16.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,14 +17,17 @@ import torch
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.errors import ArtifactError
+from trtdiag.files.packed_bytes import PackedError, packed, unpacked
 from trtdiag.network import DType, Network
 from trtdiag.network.dtype import QUANTIZED
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.shuffle import Shuffle
 
+_PACKED = b"trtdiag engine packed\n"
 _ZEROS = b"trtdiag engine of zeros\n"
-_MOST_BYTES = 1 << 40
-"""Own choice: no engine is larger."""
+"""What compressed engines begin with; the second of those in earlier files."""
+_MOST_CODE, _MOST_COPIES = 1 << 32, 16
+"""Own choice: no engine has more bytes beside its weights, nor these more often."""
 
 Named = tuple[torch.Tensor, DType]
 """The elements of a constant and the dtype that TensorRT knows it by."""
@@ -120,21 +122,27 @@ def refitted(dialect: Dialect, engine: Any, network: Network) -> bytes:
 def without_weights(dialect: Dialect, engine: Any, network: Network) -> bytes:
     """The bytes of an engine without its named weights; raises as ``refitted``, which gives it some again."""
     if hasattr(engine, "create_serialization_config"):
-        return _serialised(dialect, engine, weights=False)
-    return _ZEROS + zlib.compress(refitted(dialect, engine, _of_zeros(network)), 6)
+        return _PACKED + packed(_serialised(dialect, engine, weights=False))
+    return _PACKED + packed(refitted(dialect, engine, _of_zeros(network)))
 
 
-def unpacked_zeros(blob: bytes | memoryview) -> bytes | memoryview:
-    """The bytes of an engine, which may be one of zeros.
+def unpacked_engine(blob: bytes | memoryview, network: Network) -> bytes | memoryview:
+    """The bytes of an engine, which may be a compressed one.
+
+    Args:
+        blob: It.
+        network: What it was built from.
 
     Raises:
         ArtifactError: ``engine-damaged``.
     """
-    if bytes(blob[: len(_ZEROS)]) != _ZEROS:
+    head = next((each for each in (_PACKED, _ZEROS) if bytes(blob[: len(each)]) == each), None)
+    if head is None:
         return blob
+    weights = sum(weight.nbytes for weight in network.weights.values())
     try:
-        return zlib.decompressobj().decompress(bytes(blob[len(_ZEROS) :]), _MOST_BYTES)
-    except zlib.error as error:
+        return unpacked(bytes(blob[len(head) :]), _MOST_CODE + _MOST_COPIES * weights)
+    except PackedError as error:
         raise ArtifactError(
             "an engine without weights cannot be read",
             because=str(error),
