@@ -113,6 +113,40 @@ def test_an_engine_of_tensorrt_is_a_plan_for_each_gpu(tmp_path: Path) -> None:
     assert "compile with --portable" in kept.batch
 
 
+PROFILES = (
+    # The largest batch that fits every profile: samples are put together by their number alone.
+    ({"decode": {"w": 3}, "prefill": {"w": (4, 9)}}, 8),
+    ({"decode": {"w": 3}, "prefill": {"w": (4, 9), "n": (1, 2)}}, 2),
+    ({"few": {"n": (1, 3)}, "many": {"n": (4, 8)}}, 8),
+    ({"few": {"n": (1, 3)}, "many": {"n": (5, 8)}}, 3),
+    ({"decode": {"w": 3, "n": 4}, "prefill": {"w": (4, 9)}}, 0),
+)
+
+
+@pytest.mark.parametrize(("profiles", "largest"), PROFILES)
+def test_a_plan_of_several_profiles(tmp_path: Path, profiles: dict[str, Any], largest: int) -> None:
+    sizes = {"input": {0: torch.export.Dim("n", min=1, max=8), 1: torch.export.Dim("w", min=3, max=9)}}
+    program = (nn.Sequential(nn.ReLU()), (torch.ones(2, 5),), {}, sizes)
+    usual = {"backend": "reference", "target": "10.16", "verify": False, "min_segment_ops": 0}
+    base = trtdiag.compile(program, profiles=profiles, portable=True, **usual)
+    plan = as_plan(base)
+    assert len(plan.manifests[0].profiles) == 2
+    made = trtdiag.export_triton(plan, tmp_path, "net")
+    assert (made.runs, made.max_batch_size) == ("tensorrt_plan", largest)
+    found = _config(tmp_path / "net")
+    # Triton takes the numbers of the engine's profiles as texts, and chooses the best one for each request.
+    assert list(found.instance_group[0].profile) == ["0", "1"]
+    # A number that is a size is no tensor of a request, so a program that takes one is no plan.
+    assert not any(port.is_shape_tensor for port in (*found.input, *found.output))
+    assert found.max_batch_size == largest
+    if largest in (2, 3):
+        with pytest.raises(trtdiag.UserError, match="no batches of up to 8"):
+            trtdiag.export_triton(plan, tmp_path, "more", max_batch_size=8)
+    one = as_plan(trtdiag.compile(program, portable=True, **usual), "8.0")
+    with pytest.raises(trtdiag.UserError, match="for other sizes"):
+        trtdiag.export_triton([plan, one], tmp_path, "both")
+
+
 def test_programs_that_are_no_one_model_are_refused(tmp_path: Path) -> None:
     base = compiled(nn.Linear(5, 3), trtdiag.Input((1, 5), (4, 5), (8, 5)))
     other = compiled(nn.Linear(5, 2), trtdiag.Input((1, 5), (4, 5), (8, 5)))

@@ -18,7 +18,7 @@ from trtdiag.deployment.interface import Interface, Port, interface_of
 from trtdiag.deployment.plans import WholeProgram, bindings, profiles_of, whole_program
 from trtdiag.deployment.repository import CONFIG, check_config, chosen_version, model_folder, write_model
 from trtdiag.deployment.triton_config import ModelTensor, TritonModel, analyzer_text, config_text
-from trtdiag.deployment.triton_plan import plan_files
+from trtdiag.deployment.triton_plan import in_all_profiles, plan_files
 from trtdiag.deployment.warm_ups import requests_of
 from trtdiag.errors import UserError
 from trtdiag.runtime.compiled import CompiledProgram
@@ -129,6 +129,8 @@ def export_triton(
         )
     interface = interface_of(programs[0])
     batching = batching_of(programs[0], interface)
+    if plans is not None and batching.symbol is not None:
+        batching = in_all_profiles(batching, programs[0].manifests[0])
     largest, batch = _largest(batching, max_batch_size)
     if dynamic_batching is not None and not largest:
         raise _no_batch("requests cannot be put together", batch)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from trtdiag.deployment.plans import WholeProgram, plans_of, whole_program
+from trtdiag.deployment.batching import Batching
+from trtdiag.deployment.plans import WholeProgram, plans_of, profiles_of, whole_program
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import UserError
 from trtdiag.runtime.compiled import CompiledProgram
@@ -58,6 +59,40 @@ def plan_files(programs: Sequence[CompiledProgram], first: WholeProgram) -> Plan
     return PlanFiles(names, content, _notes(first.call.manifest))
 
 
+def in_all_profiles(batching: Batching, manifest: Manifest) -> Batching:
+    """The batch of a plan, which no more samples make than every profile takes."""
+    most = largest_batch(manifest)
+    if most is None or (batching.most is not None and batching.most <= most):
+        return batching
+    return replace(batching, most=most, why=f"{batching.why}; no more fit every profile")
+
+
+def largest_batch(manifest: Manifest) -> int | None:
+    """The largest batch that fits some profile whatever the other sizes of its samples are; ``None``: without an end.
+
+    Triton puts samples together by their number alone.  Profiles with the same other sizes go together, so that one
+    for 1 to 4 and one for 5 to 32 make 32.
+    """
+    batches: dict[object, list[tuple[int, int | None]]] = {}
+    for own in profiles_of(manifest):
+        others = tuple((size.min, size.max) for sizes in own for size in sizes[1:])
+        batches.setdefault(others, []).append((own[0][0].min, own[0][0].max))
+    ends = [_end(sorted(each, key=lambda ends: ends[0])) for each in batches.values()]
+    return min((end for end in ends if end is not None), default=None)
+
+
+def _end(ranges: Sequence[tuple[int, int | None]]) -> int | None:
+    """How far ranges go from 1 on, without a gap."""
+    end = 0
+    for low, high in ranges:
+        if low > end + 1:
+            break
+        if high is None:
+            return None
+        end = max(end, high)
+    return end
+
+
 def _capability(manifest: Manifest) -> str | None:
     """The compute capability that an engine is for; ``None`` where it is for several, or it is not known."""
     wanted = manifest.compatibility
@@ -67,8 +102,13 @@ def _capability(manifest: Manifest) -> str | None:
 def _check_same(first: Manifest, other: Manifest, index: int) -> None:
     if other.backend != first.backend:
         raise _others(f"the program {index + 1} has an engine of the {other.backend} backend")
-    if (other.network_hash, other.inputs, other.outputs) != (first.network_hash, first.inputs, first.outputs):
+    if _told(other) != _told(first):
         raise _others(f"the program {index + 1} computes something else than the first, or for other sizes")
+
+
+def _told(manifest: Manifest) -> tuple[object, ...]:
+    """What one configuration says of a plan, for all GPUs: which profiles it has, too."""
+    return manifest.network_hash, manifest.inputs, manifest.outputs, profiles_of(manifest)
 
 
 def _notes(manifest: Manifest) -> tuple[str, ...]:
