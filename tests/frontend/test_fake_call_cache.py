@@ -67,3 +67,41 @@ def test_what_depends_on_values_is_run() -> None:
         numbers = [int(torch.tensor(value) + 1) for value in (2, 5)]
     assert len(lengths) == 2  # a size of its own each time
     assert numbers == [3, 6]
+
+
+NORMS = [
+    # input, its dtype, parameters: fits
+    ((1, 3), torch.float32, 3, True),
+    ((2, 3, 5, 7), torch.float64, 3, True),
+    ((3, 1, 1, 1, 1), torch.float16, 1, True),
+    ((2, 3, 5, 7), torch.float16, 3, False),  # statistics in float32
+    ((0, 3, 5), torch.float32, 3, False),
+    ((2, 7, 5, 3), torch.float32, 3, False),  # channels last
+]
+
+
+@pytest.mark.parametrize("weighed", [True, False])
+@pytest.mark.parametrize(("sizes", "dtype", "channels", "fits"), NORMS)
+def test_a_norm_of_known_statistics_is_what_its_parts_give(
+    sizes: tuple[int, ...], dtype: torch.dtype, channels: int, fits: bool, weighed: bool
+) -> None:
+    def normed(calls: Any, mode: FakeTensorMode) -> list[tuple[Any, ...]]:
+        with mode, calls, torch.no_grad():
+            x = torch.empty(sizes, dtype=dtype)
+            x = x if channels == x.shape[1] else x.transpose(1, -1)
+            held = torch.ones(channels, dtype=dtype if fits else torch.float32)
+            weight = held if weighed else None
+            return [of(each) for each in torch.native_batch_norm(x, weight, weight, held, held, False, 0.1, 1e-5)]
+
+    ran = Ran()
+    mode = FakeTensorMode()
+    with mode, ran:
+        made = normed(FakeCallCache(mode), mode)
+    assert made == normed(Ran(), FakeTensorMode())
+    assert ran.count["native_batch_norm"] == (not fits)
+
+
+def test_a_norm_that_does_not_fit_is_refused_as_ever() -> None:
+    mode = FakeTensorMode()
+    with mode, FakeCallCache(mode), torch.no_grad(), pytest.raises(RuntimeError, match="broadcast"):
+        torch.native_batch_norm(torch.empty(2, 3, 5), None, None, torch.ones(4), torch.ones(4), False, 0.1, 1e-5)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.symbolic import evaluate, free_symbols, from_sympy
 from trtdiag.symbolic.expr import Condition, Expr
 
@@ -46,6 +47,7 @@ class Point:
         self._numbers = dict(numbers)
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.mode.cache_enabled = False  # a call is run once: to note its result takes as long as the call
+        self.calls = FakeCallCache(self.mode)
         self.tensor = cache(self._tensor)
         self._number = cache(self._evaluated)
 

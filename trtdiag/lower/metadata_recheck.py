@@ -135,7 +135,7 @@ def rerun(node: Node, point: Point, actual: Mapping[Node, Any], ran: dict[Any, t
 
 def _given(op: Any, args: Any, kwargs: Any, point: Point) -> tuple[Any, str]:
     try:
-        with point.mode:
+        with point.mode, point.calls:
             out = op(*replaced(args, point.tensor, TensorAt), **replaced(kwargs, point.tensor, TensorAt))
         return point.place(out), ""
     except UnplaceableError as why:

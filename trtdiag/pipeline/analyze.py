@@ -24,6 +24,7 @@ from trtdiag.frontend.bounds_checked_run import BeyondTensorsError
 from trtdiag.frontend.capture import Source, captured, unchanged
 from trtdiag.frontend.module_inputs import Inputs
 from trtdiag.frontend.program import Program
+from trtdiag.frontend.quick_sizes import quick_sizes
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.graph.node_kinds import NodeKind, walk
@@ -119,7 +120,7 @@ def examine(
         prepared: Makes of the captured program the one to examine.
     """
     target = _target(chosen)
-    with TORCH_TURN:
+    with TORCH_TURN, quick_sizes():
         with clock("capture"), _few_collections():
             program = bounded(captured(source, clock.progress, whole=whole), chosen.assume, chosen.max_sizes)
         _note_failure(program, clock)

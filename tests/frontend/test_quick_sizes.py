@@ -1,0 +1,85 @@
+"""Torch computes with sizes, and notes stacks, in fewer steps: what it gives is the same."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _traceback
+
+from trtdiag.frontend.quick_sizes import quick_sizes
+
+KNOWN = torch.__version__.startswith("2.13.")
+
+
+class Windows(nn.Module):
+    """Sizes that are added, divided, compared and found equal; a guard joins two dims."""
+
+    def forward(self, x: Tensor, y: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        batch, height, width = x.shape
+        parts = x.reshape(batch, height // 2, 2, width).flatten(0, 1)
+        kept = torch.nonzero(lengths)
+        return parts[:, :, : width - 1] @ parts.transpose(1, 2)[:, : width - 1], x + y * kept.shape[0]
+
+
+def exported(quick: bool) -> list[Any]:
+    height = 2 * Dim("half", min=2, max=19)
+    dims = ({0: Dim.AUTO, 1: height, 2: Dim.AUTO}, {0: Dim.AUTO, 1: height, 2: Dim.AUTO}, None)
+    example = (torch.ones(3, 14, 7), torch.ones(3, 14, 7), torch.ones(5))
+    with quick_sizes() if quick else nullcontext():
+        program = torch.export.export(Windows(), example, dynamic_shapes=dims)
+    nodes = [
+        (node.format_node(), node.meta.get("stack_trace"), str(node.meta.get("val"))) for node in program.graph.nodes
+    ]
+    guards = program.graph_module.meta.get("guards_code"), program._guards_code
+    return [nodes, guards, {str(name): str(found) for name, found in program.range_constraints.items()}]
+
+
+def test_an_export_is_the_same() -> None:
+    before = exported(quick=False)
+    assert exported(quick=True) == before
+    assert any("test_quick_sizes.py" in (stack or "") for _, stack, _ in before[0])
+    assert len(before[2]) > 2  # a size of the data among them
+
+
+@pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")
+def test_the_shorter_steps_are_taken_and_taken_back() -> None:
+    names = [
+        (SymNode, "expr"),
+        (SymNode, "maybe_as_int"),
+        (ShapeEnv, "_create_fx_call_function"),
+        (_traceback, "_extract_symbolized_tb"),
+    ]
+    before = [vars(owner)[name] for owner, name in names]
+    with suppress(ZeroDivisionError), quick_sizes():
+        assert all(vars(owner)[name] is not was for (owner, name), was in zip(names, before, strict=True))
+        raise ZeroDivisionError
+    assert [vars(owner)[name] for owner, name in names] == before
+
+
+def told(quick: bool) -> list[object]:
+    """What is known of a sum of sizes before and after one of them is found to be a number, and both equal."""
+    env = ShapeEnv()
+    first, second = (env.create_unbacked_symint() for _ in range(2))
+    total = first * 2 + second
+    found: list[object] = []
+    with quick_sizes() if quick else nullcontext():
+        for fact in (True, first == 7, second == first):
+            torch._check(fact)
+            found += [(str(size.node.expr), size.node.maybe_as_int()) for size in (first, second, total)]
+            found.append(str((total + first).node.expr))
+    return found
+
+
+def test_a_size_that_is_found_to_be_a_number_is_told_as_that() -> None:
+    before = told(quick=False)
+    assert told(quick=True) == before
+    assert before[0] == ("u0", None)
+    assert ("7", 7) in before
+    assert before[-2] == ("21", 21)

@@ -1,0 +1,86 @@
+"""Lets torch compute with sizes, and note where an op comes from, in fewer steps.
+
+An export of a large transformer asks a million times for the expression of a size and makes as many new ones.  Each
+time torch looks whether the expression is a number, by walking through it, and writes a line for a log that nobody
+keeps; and each op's stack is made of new entries for the same lines.  This was a tenth of such an export.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, lru_cache
+from traceback import FrameSummary, StackSummary
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.fx.experimental import recording
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _traceback
+
+_KNOWN = "2.13."
+"""The release whose functions stand below; another is let alone."""
+_MOST_NUMBERS = 1 << 14
+
+
+@contextmanager
+def quick_sizes() -> Iterator[None]:
+    """Within it, torch does so; what it gives is the same.  Whoever calls has torch's turn."""
+    if not torch.__version__.startswith(_KNOWN):
+        yield
+        return
+    with ExitStack() as replaced:
+        for owner, name, quick in _replacements():
+            replaced.enter_context(mock.patch.object(owner, name, quick))
+        yield
+
+
+def _replacements() -> Iterator[tuple[Any, str, Any]]:
+    """What is replaced: where it is, its name, and by what."""
+    expression: Any = SymNode.expr.fget  # type: ignore[attr-defined]  # a property
+    is_number = lru_cache(_MOST_NUMBERS)(lambda expr: expr.is_number)
+
+    def expr(node: SymNode) -> Any:
+        env = node.shape_env
+        if env is not None:
+            version = env._replacements_version_counter
+            if version == 0:  # nothing stands for anything else
+                return node._expr
+            if node._expr_cache is not None and node._expr_ver == version:
+                return node._expr_cache
+        return expression(node)
+
+    def maybe_as_int(node: SymNode) -> int | None:
+        found: Any = node.expr
+        return int(found) if is_number(found) else None
+
+    yield SymNode, "expr", property(expr)
+    yield SymNode, "maybe_as_int", maybe_as_int
+    yield _traceback, "_extract_symbolized_tb", _stack_maker()
+    if not recording.trace_shape_events_log.isEnabledFor(logging.DEBUG):
+        yield ShapeEnv, "_create_fx_call_function", _call_maker()
+
+
+def _call_maker() -> Any:
+    """Makes no node of a call where torch neither records what happens to sizes nor proves its guards with z3."""
+    make: Any = ShapeEnv._create_fx_call_function
+
+    def made(env: Any, op: Any, args: Any) -> Any:
+        if env.should_record_events or env._translation_validation_enabled or env.fx_node_cache:
+            return make(env, op, args)
+        return None, False
+
+    return made
+
+
+def _stack_maker() -> Any:
+    """Makes a stack of entries that are made once for each line."""
+    entry = cache(FrameSummary)
+
+    def made(frames: Any, skip: int) -> StackSummary:
+        return StackSummary(entry(each["filename"], each["line"], each["name"]) for each in reversed(frames[skip:]))
+
+    return made
