@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from trtdiag.analysis.finding import Evidence, Hit, Severity
-from trtdiag.analysis.rule import rule
-from trtdiag.analysis.rule_page import SECTIONS, parse_page
+from trtdiag.analysis.rule import SECTIONS, parse_page, rule
 from trtdiag.errors import InternalError
 from trtdiag.frontend.program import Program
 

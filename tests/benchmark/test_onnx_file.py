@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.benchmark.bench_models import build
-from trtdiag.benchmark import onnx_file
+from trtdiag.benchmark import onnx_trt
 from trtdiag.benchmark.original import original
 from trtdiag.options import CompileOptions
 
@@ -20,7 +20,7 @@ def _without_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package adds the functions of onnxscript, of which there are none here, and nothing else."""
     home = import_module("torch.onnx._internal.torchscript_exporter.onnx_proto_utils")
     monkeypatch.setattr(home, "_add_onnxscript_fn", lambda model, _: model)
-    monkeypatch.setattr(onnx_file, "find_spec", lambda name: None if name == "onnxscript" else find_spec(name))
+    monkeypatch.setattr(onnx_trt, "find_spec", lambda name: None if name == "onnxscript" else find_spec(name))
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -28,7 +28,7 @@ def test_names_and_dynamic_dims(live: bool, tmp_path: Path) -> None:
     module, args, kwargs, dims = build()
     source = build() if live else torch.export.export(module, args, kwargs, dynamic_shapes=dims)
     there = original(source, torch.device("cpu"), CompileOptions())
-    onnx_file.write_onnx(there, tmp_path / "model.onnx")
+    onnx_trt.write_onnx(there, tmp_path / "model.onnx")
     content = (tmp_path / "model.onnx").read_bytes()
     for name in (b"x_0", b"x_1", b"scale", b"MatMul", b"Relu"):
         assert name in content

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from tests.engine.linear_network import PROFILE, linear, linear_network
-from trtdiag.engine import engine_key as keys
+from trtdiag.engine import build as keys
 from trtdiag.engine.backend import BuiltBy, get_backend
-from trtdiag.engine.build import build_engine
-from trtdiag.engine.engine_key import engine_key
+from trtdiag.engine.build import build_engine, engine_key
 from trtdiag.graph.source import Frame
 from trtdiag.network import Network, Origin, canonical_hash
 from trtdiag.options import CompileOptions

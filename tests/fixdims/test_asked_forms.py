@@ -15,8 +15,7 @@ from trtdiag.dims.plan import DimDef, Leaf, LeafKind
 from trtdiag.errors import CaptureError, DimsError
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.inputs import input_tensors
-from trtdiag.frontend.program_of_export import attempted
-from trtdiag.frontend.unexported_inputs import input_sketch
+from trtdiag.frontend.program_of_export import attempted, input_sketch
 from trtdiag.symbolic import Range
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.whole_file_kinds import NOT_FILES
-from trtdiag.fixdims.several_programs.raising_branches import only_refuses
+from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.graph.source import Frame
 
 SOURCE = """def forward(x):

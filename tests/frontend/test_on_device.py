@@ -17,8 +17,7 @@ from torch.utils._pytree import tree_leaves
 from tests.frontend.archive_samples import changed, members
 from trtdiag.errors import UserError
 from trtdiag.frontend.capture import capture
-from trtdiag.frontend.move_to_device import on_device, program_device
-from trtdiag.frontend.moved_tensors import MovedTensors
+from trtdiag.frontend.move_to_device import MovedTensors, on_device, program_device
 from trtdiag.graph.node_kinds import walk
 
 META = torch.device("meta")

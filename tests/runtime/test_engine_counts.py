@@ -13,7 +13,7 @@ from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.errors import ShapeOutOfRangeError
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
-from trtdiag.runtime.engine_counts import check_counts
+from trtdiag.runtime.execution import check_counts
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Num, Range, parse_condition, parse_expr, symbol
 

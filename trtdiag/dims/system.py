@@ -9,11 +9,9 @@ from trtdiag.dims.collect_conditions import Gathered, gather
 from trtdiag.dims.corrections import corrections
 from trtdiag.dims.dims_table import dim_rows
 from trtdiag.dims.facts import Conflict, Constraint, Declaration, DimSystem, Verdict
-from trtdiag.dims.forced_equalities import tied
-from trtdiag.dims.narrowed_dims import narrowed
-from trtdiag.dims.pinned_dims import pinned
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver_input import tied_symbols
+from trtdiag.dims.specialized_dims import narrowed, pinned, tied
 from trtdiag.dims.suggestion import Binding, asked_of, binding_of
 from trtdiag.dims.suggestion_run import run_binding
 from trtdiag.dims.verdicts import Judge

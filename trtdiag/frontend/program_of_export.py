@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
 
 import torch
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from trtdiag.frontend.archive.summary import ArchiveSummary
-from trtdiag.frontend.declared_dims import declared_dims
+from trtdiag.frontend.declared_dims import Declared, declared_dims, input_dim
 from trtdiag.frontend.factory import Exported, Recipe
 from trtdiag.frontend.failed_export import export_failure, failed_env, failed_guards
 from trtdiag.frontend.guard_stacks import GuardStacks, Noted, recording
@@ -19,12 +24,19 @@ from trtdiag.frontend.inputs import example_sizes, input_tensors
 from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
 from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
-from trtdiag.frontend.recorded_conditions import recorded_guards
-from trtdiag.frontend.subclass_weights import with_plain_weights
+from trtdiag.frontend.recorded_conditions import in_roots, recorded_guards
 from trtdiag.frontend.symbol_names import failed_names, program_names
-from trtdiag.frontend.torch_private import backed_hints, plain_ranges, replacements, running_schema, shape_env_of
-from trtdiag.frontend.unexported_inputs import input_sketch
+from trtdiag.frontend.torch_private import (
+    backed_hints,
+    plain_ranges,
+    replacements,
+    running_schema,
+    shape_env_of,
+    symbol_sources,
+)
 from trtdiag.graph.source import NO_STACK
+from trtdiag.symbolic import ExpressionError, expr_from_sympy
+from trtdiag.symbolic.expr import Expr, Num, Sym
 
 
 def program_of(
@@ -112,3 +124,82 @@ def attempted(recipe: Recipe) -> Program:
         seconds = time.perf_counter() - started
     outcome = Exported(exported, recipe, failure, env, stacks, seconds)
     return program_of(outcome, "the given module", SourceKind.LIVE)
+
+
+# Weights that are tensor subclasses (torchao's quantized ones), as the plain tensors that they are made of.
+
+
+def with_plain_weights(exported: ExportedProgram) -> ExportedProgram:
+    """Return the program with a parameter for each tensor inside of such weights, itself where it has none.
+
+    An export keeps the subclass and picks its tensors by name, which nothing but torch can run; torch takes both apart
+    where it decomposes a program, here into the same ops.
+
+    Cost: a trace of the program, where it has such weights.
+    """
+    held = (*exported.state_dict.values(), *exported.constants.values())
+    if not any(is_traceable_wrapper_subclass(tensor) for tensor in held):
+        return exported
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the subclasses' own, of their layouts
+        plain: ExportedProgram = exported.run_decompositions({})
+    return plain
+
+
+# The inputs of a program that could not be exported, from the example inputs and the failed export's symbols.
+
+
+def input_sketch(
+    recipe: Recipe, declared: Sequence[dict[int, Declared]], env: ShapeEnv | None
+) -> tuple[InputTensor, ...]:
+    """Each tensor leaf of the example inputs with its declared dims.
+
+    A dim's expression is what the failed export made of its symbol (found by its source text), else its example size.
+    """
+    symbols = None if env is None else _sizes(env)
+    tensors: list[InputTensor] = []
+    position = 0
+    taken = 0
+    rest = recipe.rest_name()
+    for name, value in zip(recipe.parameter_names(), [*recipe.args, *recipe.kwargs.values()], strict=True):
+        top, source = (name, f"L['{name}']") if name != "*" else (f"{rest}[{taken}]", f"L['{rest}'][{taken}]")
+        taken += name == "*"
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+            below = pytree.keystr(path)
+            said = declared[position] if position < len(declared) else {}
+            position += 1
+            if not isinstance(leaf, torch.Tensor):
+                tensors.append(InputTensor(top + below, top + below, None, ()))
+            else:
+                tensors.append(_tensor(top + below, source + below, leaf, said, symbols))
+    return tuple(tensors)
+
+
+def _sizes(env: ShapeEnv) -> dict[str, Expr]:
+    """Source text -> the size there, over the symbols that were left when the export failed."""
+    known = replacements(env)
+    symbolic = {str(symbol): symbol for symbol in env.var_to_sources}
+    sizes: dict[str, Expr] = {}
+    for symbol, sources in symbol_sources(env).items():
+        try:
+            size = expr_from_sympy(in_roots(symbolic[symbol], known))
+        except ExpressionError:  # a replacement by something that is no size: the symbol itself says as much
+            size = Sym(symbol)
+        for source in sources:
+            sizes.setdefault(source, size)
+    return sizes
+
+
+def _tensor(
+    name: str, source: str, tensor: torch.Tensor, declared: dict[int, Declared], symbols: Mapping[str, Expr] | None
+) -> InputTensor:
+    dims = []
+    for index, size in enumerate(tensor.shape):
+        said = declared.get(index)
+        found = None if symbols is None else symbols.get(f"{source}.size()[{index}]")
+        # Without a ShapeEnv the export failed before any size was looked at: what was declared is all that is known.
+        if symbols is None and said is not None and said.dynamic:
+            found = Sym(f"{source}.size()[{index}]")
+        expr: Expr = Num(int(size)) if found is None else found
+        dims.append(input_dim(name, index, expr, int(size), said))
+    return InputTensor(name, name, tensor.dtype, tuple(dims))

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
-from torch.fx import GraphModule
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
 from trtdiag.frontend.node_origins import origin_of
 from trtdiag.frontend.program import OpOrigin, Program
 from trtdiag.frontend.read_guards import another_point
-from trtdiag.lower.concrete_values import spell
-from trtdiag.lower.facts import Checked, MetadataDefect
-from trtdiag.lower.graph_copy import graph_of
+from trtdiag.graph.fake_values import fake_mode_of
+from trtdiag.graph.recurrent import is_recurrent, recurrent_value
+from trtdiag.lower.autocast import under_autocast
+from trtdiag.lower.concrete_values import Point, UnplaceableError, same, spell
+from trtdiag.lower.facts import Checked, Defect, MetadataDefect
+from trtdiag.lower.graph_copy import brought_tensors, copied, graph_of
 from trtdiag.lower.lstm_steps import torch_fault
-from trtdiag.lower.metadata_recheck import Recheck, Suspect, recheck
-from trtdiag.lower.metadata_repair import repaired_copy
+from trtdiag.lower.metadata_recheck import Recheck, Suspect, needs_value, recheck, rerun
 from trtdiag.lower.nested_calls import Modes, nested_graphs
-from trtdiag.lower.specialization_check import frozen_sizes
+from trtdiag.symbolic import free_symbols, from_sympy
+from trtdiag.wording import first_line
 
 
 def check_metadata(program: Program) -> Checked:
@@ -89,3 +99,115 @@ def _defect(suspect: Suspect, prefix: str, done: Mapping[str, str], failed: Mapp
         origin=origin,
         torch_fault=fault,
     )
+
+
+# Gives suspect nodes a right value, by fake propagation in a copy of the graph.
+
+
+def repaired_copy(
+    graph_module: GraphModule, suspects: Sequence[Suspect], exported: ExportedProgram, modes: Modes | None = None
+) -> tuple[GraphModule, dict[str, str], dict[str, str]]:
+    """A copy whose suspect nodes are recomputed in graph order, under autocast as ``modes`` say it is around the graph.
+
+    Returns:
+        The copy, the recomputed value's text by node name, and the reason by name of those that stay without one.
+    """
+    mode = fake_mode_of(graph_module.graph)
+    names = {suspect.node.name for suspect in suspects}
+    fresh = copied(graph_module)
+    done: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    tensors = brought_tensors(exported)
+    for node in under_autocast(fresh.graph, modes or {}):
+        if node.name not in names:
+            continue
+        node.meta.pop("val", None)
+        node.meta.pop("tensor_meta", None)
+        try:
+            node.meta["val"] = _value(node, mode, tensors)
+        except Exception as error:  # a fake kernel may raise anything; the reason is reported
+            failed[node.name] = first_line(error)
+        else:
+            done[node.name] = spell(node.meta["val"])
+    return fresh, done, failed
+
+
+def _value(node: Node, mode: FakeTensorMode, tensors: Mapping[str, Any]) -> Any:
+    if node.op == "placeholder":
+        tensor = tensors.get(node.name)
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError("it is an input, and nothing else records its size")
+        return mode.from_tensor(tensor, static_shapes=True)
+    if node.op != "call_function":
+        raise ValueError(f"a {node.op} node cannot be recomputed")
+    lost = [source.name for source in node.all_input_nodes if "val" not in source.meta]
+    if lost:
+        raise ValueError(f"its input {lost[0]} has no value")
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    env = mode.shape_env
+    with torch.no_grad(), mode:
+        if isinstance(node.target, OpOverload) and is_recurrent(node.target):
+            made: Callable[..., Any] = recurrent_value  # the kernel refuses sizes that are symbols
+            return made(*args, **kwargs)
+        if env is None:
+            return node.target(*args, **kwargs)  # type: ignore[operator]  # a call_function's target is callable
+        pending = list(env.pending_fresh_unbacked_symbols)
+        with env.suppress_guards():
+            value = node.target(*args, **kwargs)  # type: ignore[operator]  # as above
+        if len(env.pending_fresh_unbacked_symbols) > len(pending):
+            env.pending_fresh_unbacked_symbols[:] = pending
+            raise ValueError("its size depends on data, and the symbol that stood for it is lost")
+        return value
+
+
+# A second look, away from the example: sizes that some pass replaced by the example's number.
+#
+# At the example's sizes such a value is right, so ``recheck`` cannot see it.  Only nodes whose recorded value mentions
+# fewer symbols than their inputs can be wrong in this way: a handful in an honest program (reductions, reshapes).
+
+
+def frozen_sizes(graph_module: GraphModule, other: Mapping[str, int], known: Collection[Node]) -> list[Suspect]:
+    """Nodes whose recorded sizes are wrong at the point ``other``, in graph order; nodes in ``known`` are left out.
+
+    Args:
+        graph_module: The graph.
+        other: A size for each symbol, other than the example's and allowed by every guard.
+        known: Nodes that are suspect already, and need not be looked at again.
+    """
+    point = Point(other)
+    symbols: dict[Node, frozenset[str]] = {}
+    placed: dict[Node, Any] = {}
+    ran: dict[Any, Any] = {}
+    suspects: list[Suspect] = []
+    wrong = set(known)
+    with torch.no_grad():
+        for node in under_autocast(graph_module.graph, {}):
+            if not needs_value(node, graph_module) or "val" not in node.meta:
+                continue
+            symbols[node] = _mentions(node.meta["val"])
+            given = frozenset[str]().union(*(symbols.get(source, frozenset()) for source in node.all_input_nodes))
+            if node in wrong or not symbols[node] < given or wrong.intersection(node.all_input_nodes):
+                continue
+            try:
+                for source in node.all_input_nodes:
+                    if source not in placed and "val" in source.meta:
+                        placed[source] = point.place(source.meta["val"])
+                recorded = point.place(node.meta["val"])
+            except UnplaceableError:
+                continue  # a size from data has no other value to look at
+            again, why_not = rerun(node, point, placed, ran)
+            if not why_not and not same(again, recorded):
+                reason = f"its op gives {spell(again)} for other sizes of the inputs"
+                suspects.append(Suspect(node, Defect.STALE, spell(recorded), True, reason))
+                wrong.add(node)
+    return suspects
+
+
+def _mentions(value: Any) -> frozenset[str]:
+    found: set[str] = set()
+    for leaf in pytree.tree_leaves(value):
+        sizes = [*leaf.shape] if isinstance(leaf, torch.Tensor) else [leaf]
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                found |= free_symbols(from_sympy(size.node.expr))
+    return frozenset(found)

@@ -10,9 +10,8 @@ from trtdiag.lower.passes.axes import count_from_the_front
 from trtdiag.lower.passes.complex_numbers import write_complex_as_pairs
 from trtdiag.lower.passes.constants import fold_constants
 from trtdiag.lower.passes.copies import take_copies_out
-from trtdiag.lower.passes.dead_code import take_assertions_out, take_dead_code_out
+from trtdiag.lower.passes.dead_code import copy_returned_inputs, take_assertions_out, take_dead_code_out
 from trtdiag.lower.passes.decompose import decompose
-from trtdiag.lower.passes.identity_outputs import copy_returned_inputs
 from trtdiag.lower.passes.in_place import in_place
 from trtdiag.lower.passes.indices import bring_indices_inside
 from trtdiag.lower.passes.memory_order import forget_memory_order

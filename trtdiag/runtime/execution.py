@@ -7,17 +7,18 @@ from collections.abc import Collection, Sequence
 import torch
 
 from trtdiag.engine.backend import Runner
-from trtdiag.engine.manifest import EngineInput, Manifest
+from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.engine.size_inputs import read_size
+from trtdiag.errors import ShapeOutOfRangeError
+from trtdiag.graph.size_check import refuse_size
 from trtdiag.graph.unbacked_symbols import expect
 from trtdiag.runtime.engine_cache import CACHE
-from trtdiag.runtime.engine_counts import check_counts
 from trtdiag.runtime.engine_inputs import check_engine_inputs, check_kind, out_of_range
 from trtdiag.runtime.prepared_engines import learn
 from trtdiag.runtime.size_calls import call_now, computed
 from trtdiag.runtime.symbol_values import Reading, read_numbers, symbol_values
-from trtdiag.symbolic import Num, Range, to_text
+from trtdiag.symbolic import Num, Range, Sym, free_symbols, holds, to_text
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]  # where a graph breaks at an engine, our Python is not traced
@@ -137,3 +138,42 @@ def _expect(
         raise out_of_range(port.name, f"{place}it is {number}", allowed, traced=True)
     if condition is not True:
         expect(condition, f"{place}input {port.name!r} of an engine must be {allowed}")
+
+
+# The sizes that an engine found against what the program asserts of them, after it ran.
+
+
+def check_counts(manifest: Manifest, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+    """Refuse a result whose size PyTorch would not have gone on with: an ``amax`` of nothing, for example.
+
+    Raises:
+        ShapeOutOfRangeError: ``engine-count``: names the output, its size and what is allowed; ``assumed-size`` where
+            the user assumed it.
+    """
+    values = symbol_values(read_numbers(manifest, [tensor.shape for tensor in inputs]))
+    seen: dict[str, EngineOutput] = {}
+    for port, tensor in zip(manifest.outputs, outputs, strict=True):
+        for dim, size in zip(port.dims, tensor.shape, strict=True):
+            if isinstance(dim, Sym) and dim.name in manifest.counts:
+                seen.setdefault(dim.name, port)
+                if values.setdefault(dim.name, size) != size:
+                    raise _refused(port, size, f"{values[dim.name]}, as many as {seen[dim.name].name!r} has")
+    for name, port in seen.items():
+        if values[name] not in manifest.ranges[name]:
+            if (said := manifest.assumed.get(name)) is not None:
+                raise refuse_size(values[name], said.least, said.most, said.name, said.place)
+            raise _refused(port, values[name], f"{manifest.ranges[name]}")
+    for condition in manifest.conditions:
+        names = free_symbols(condition) & seen.keys()
+        if names and not holds(condition, values):
+            name = min(names)
+            raise _refused(seen[name], values[name], f"{name} where {to_text(condition)}")
+
+
+def _refused(port: EngineOutput, size: int, allowed: str) -> ShapeOutOfRangeError:
+    return ShapeOutOfRangeError(
+        f"an engine found {size} elements for {port.name!r}, which the program does not take",
+        because=f"the values of its inputs decide how many there are; allowed is {allowed}",
+        fix="look at the values of the inputs, and at what the model asserts about this size",
+        reference="engine-count",
+    )

@@ -1,0 +1,155 @@
+"""Dims that the program specializes: to one value, to a narrower range, or to another dim's size; and the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from trtdiag.dims.facts import Constraint, GuardOrigin, Narrowed, Pinned, Tied, Verdict
+from trtdiag.dims.solver_input import LOWEST_HINTED, UNBACKED
+from trtdiag.frontend.dim_sites import Sites
+from trtdiag.frontend.program import InputDim, Join, Pin, Program
+from trtdiag.graph.source import NO_STACK
+from trtdiag.grouping import grouped
+from trtdiag.symbolic import ValueSet, allowed
+from trtdiag.symbolic.expr import Compare, Relation, Sym
+from trtdiag.symbolic.ranges import Range
+
+
+def pinned(program: Program, sites: Sites) -> tuple[Pinned, ...]:
+    """Every input dim that the user asked to be dynamic, or that tracing began as dynamic, and that is a number."""
+    by_site = {pin.site: pin for pin in program.pins}
+    checked = _checked(program, sites)
+    found = []
+    for dim in sites.dims:
+        value = sites.static(dim)
+        pin = by_site.get(dim.site)
+        if value is None and pin is not None:
+            value = pin.value
+        if value is not None and pin is None and dim.site in checked:
+            found.append(Pinned(dim.site, "", value, _CHECKED, GuardOrigin(("_guards_code",))))
+        if value is None or (dim.dynamic is not True and pin is None):
+            continue
+        found.append(Pinned(dim.site, dim.declared or "dynamic", value, _why(dim, value, pin), _origin(pin)))
+    return tuple(found)
+
+
+_CHECKED = "tracing compared it with that size, and the program does not keep the line"
+_EQUATION = re.compile(r"(?P<source>.+) == \d+")
+
+
+def _checked(program: Program, sites: Sites) -> set[str]:
+    """The dims that an exported program checks to be one number although nothing is known of their declaration.
+
+    torch writes such a check only for a dim that began as dynamic: one that was never asked for has no guard.
+    """
+    texts = (str(guard.condition) for guard in program.guards if guard.found_in == "_guards_code")
+    dims = (sites.find(match["source"]) for text in texts if (match := _EQUATION.fullmatch(text)))
+    return {dim.site for dim in dims if dim is not None and dim.dynamic is None}
+
+
+def _why(dim: InputDim, value: int, pin: Pin | None) -> str:
+    if pin is not None and pin.condition:
+        frame = pin.stack.best
+        where = f" at {frame}" if frame is not None else ""
+        return f"tracing compared it with {value}{where}"
+    if value in (0, 1) and dim.hint == value:
+        return f"the example input has size {value} here, and torch.export takes 0 and 1 for constants"
+    return "tracing took the example's size for a constant; the line is not recorded"
+
+
+def _origin(pin: Pin | None) -> GuardOrigin:
+    if pin is None:
+        return GuardOrigin(("input shapes",), NO_STACK)
+    return GuardOrigin.traced("ShapeEnv", pin.stack)
+
+
+# Dims left to torch (``Dim.AUTO``, ``Dim.DYNAMIC``) whose range tracing narrowed without a word, and why.
+
+
+def narrowed(program: Program, constraints: Sequence[Constraint], sites: Sites) -> tuple[Narrowed, ...]:
+    """Each condition that brings an end of a hinted dim's range nearer than asked.
+
+    torch keeps no condition that a declared range implies.  So where nothing is known of the declaration (a saved
+    program), a condition that gives an end of the range says that tracing set it, not the user.
+    """
+    return tuple(found for dim in _hinted(sites) for found in _ends(dim, program, constraints))
+
+
+def _hinted(sites: Sites) -> Iterator[InputDim]:
+    """The first dim of each symbol that no named Dim sizes, nor a ShapesSpec (torch 2.14), which narrows nothing."""
+    named = {dim.expr for dim in sites.dims if dim.declared_name is not None or dim.declared_root is not None}
+    seen = set(named)
+    for dim in sites.dims:
+        if not isinstance(dim.expr, Sym) or UNBACKED.fullmatch(dim.expr.name):
+            continue
+        if dim.dynamic is not False and dim.expr not in seen:
+            seen.add(dim.expr)
+            yield dim
+
+
+def _ends(dim: InputDim, program: Program, constraints: Sequence[Constraint]) -> Iterator[Narrowed]:
+    symbol = dim.expr.name if isinstance(dim.expr, Sym) else ""
+    now = program.ranges.get(symbol)
+    said = dim.declared_range or Range()
+    asked = Range(LOWEST_HINTED if said.min is None else said.min, said.max)
+    if now is None or now.empty:
+        return
+    own = [c for c in constraints if c.symbols == (symbol,) and c.verdict is Verdict.HOLDS and c.origin.asked is None]
+    sets = [(c, values) for c in own if (values := _allowed(c, symbol, asked)) is not None and not values.is_full]
+    for end, was, is_now in (("max", asked.max, now.max), ("min", asked.min, now.min)):
+        bounds = [(c, values.max if end == "max" else values.min) for c, values in sets]
+        for cause, bound in bounds:
+            if bound is not None and bound != was:
+                yield Narrowed(dim.site, dim.declared or "", end, bound, bound == is_now, asked, now, dim.hint, cause)
+
+
+def _allowed(constraint: Constraint, symbol: str, asked: Range) -> ValueSet | None:
+    solution = allowed((constraint.condition,), symbol, asked)
+    return solution.values if solution.proof.proven else None
+
+
+# Dims that were declared apart and that the program forces to be equal.
+
+
+def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] = ()) -> tuple[Tied, ...]:
+    """Groups of dims with different declarations and one size.
+
+    Torch reports such a pair only when both are plain Dims; a guard with two symbols goes into the program in
+    silence, and dims of hints (``Dim.AUTO``) share a symbol without a word.
+    """
+    found = []
+    by_size = grouped((dim.expr, dim) for dim in sites.dims)
+    for expr, dims in by_size.items():
+        names = {dim.declared_name for dim in dims if dim.declared_name is not None}
+        if isinstance(expr, Sym) and len(names) > 1:
+            found.append(replace(_tie(dims, None), origin=_join_origin(dims, joins)))
+    for constraint in constraints:
+        condition = constraint.condition
+        asked = constraint.origin.asked is not None  # a finding of its own
+        if asked or not isinstance(condition, Compare) or condition.relation is not Relation.EQ:
+            continue
+        sides = [by_size.get(side) for side in (condition.left, condition.right) if isinstance(side, Sym)]
+        firsts = [dims[0] for dims in sides if dims]
+        if len(firsts) == 2:
+            found.append(_tie(firsts, constraint))
+    return tuple(found)
+
+
+def _join_origin(dims: Sequence[InputDim], joins: Sequence[Join]) -> GuardOrigin | None:
+    """The guard that made these dims one symbol, where tracing still shows it."""
+    among = {dim.site for dim in dims}
+    join = next((join for join in joins if among.issuperset(join.sites)), None)
+    return None if join is None else GuardOrigin(("ShapeEnv",), join.stack)
+
+
+def _tie(dims: Sequence[InputDim], constraint: Constraint | None) -> Tied:
+    lows = [dim.declared_range.min for dim in dims if dim.declared_range is not None]
+    known = [low for low in lows if low is not None]
+    return Tied(
+        tuple(dim.site for dim in dims),
+        tuple(dim.declared or dim.site for dim in dims),
+        constraint,
+        min(known) if known else 0,
+    )
