@@ -114,7 +114,7 @@ def _gained(report: Report, known: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _told(gained: list[Finding], place: Path) -> Iterator[str]:
-    from trtdiag.report.source_context import place as line_of, short_paths
+    from trtdiag.report.shown_paths import place as line_of, short_paths
     from trtdiag.report.verdict import first_frame, severity_word
     from trtdiag.wording import amount, one_line
 

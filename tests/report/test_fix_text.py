@@ -16,7 +16,7 @@ from trtdiag.fixdims.fix import Alternative, ConflictSet, DataCheck, Fix, Outcom
 from trtdiag.report.fix_notebook import fix_snippet
 from trtdiag.report.fix_text import fix_text, print_fix
 from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, proof_words
-from trtdiag.report.source_context import place
+from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import joined
 

@@ -32,6 +32,7 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.compile_text import engines_text, verification_text
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
+from trtdiag.report.shown_paths import place
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.limits import VerifyLimits
 from trtdiag.verification.run import Comparison
@@ -249,7 +250,7 @@ def test_a_range_of_ops_is_told_where_one_could_not_be_found() -> None:
     culprit = replace(found.culprit, segment=2, layer="Activation", since=since, note="it <hides>")
     report = report_by_hand(replace(found, culprit=culprit))
     text = words(section(report))
-    assert f"after aten.mul.Tensor (mul_7) at {FRAME}, at the latest with" in text
+    assert f"after aten.mul.Tensor (mul_7) at {place(FRAME)}, at the latest with" in text
     assert section(report).count("it <hides>") == 1
     told = validated(report.to_json())["compiled"]["verification"]["culprit"]
     assert (told["after"]["node"], told["note"]) == ("mul_7", "it <hides>")

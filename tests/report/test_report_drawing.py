@@ -221,5 +221,5 @@ def test_frames_tell_whose_they_are() -> None:
     origins = {name: OpOrigin("", "", Stack(stack.frames)) for name in made.program.origins}
     data = data_of(graph_view(replace(made, program=replace(made.program, origins=origins)), "builtin"))
     frames = [(data["texts"][file], line, mine) for file, line, _, _, mine in data["frames"]]
-    assert frames == [(foreign, 3, 0), (own, 7, 1)]
+    assert frames == [("lib/net.py", 3, 0), ("~/net.py", 7, 1)]
     assert data["stacks"] == [[], [0, 1]]

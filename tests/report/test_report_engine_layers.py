@@ -18,6 +18,7 @@ from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
+from trtdiag.report.shown_paths import place
 from trtdiag.report.view_engine_layers import MOST_ROWS
 from trtdiag.runtime.engine_layers import ToldLayers
 
@@ -87,7 +88,7 @@ def test_what_takes_longest_stands_first_with_its_ops_and_lines(plain: Report) -
     ]
     product, derived, moving = table
     assert product[3:7] == ["linear, relu", "first", f"model.py:{FRAME.line}", "float16"]
-    assert f"linear aten.linear.default in first {FRAME} relu aten.relu.default {FRAME}" in product[7]
+    assert f"linear aten.linear.default in first {place(FRAME)} relu aten.relu.default {place(FRAME)}" in product[7]
     assert product[7].startswith("gemm 2 ops ")
     assert "linear/MatrixMultiply + relu/Activation" in product[7]
     assert "tactic sm90_xmma_gemm" in product[7]

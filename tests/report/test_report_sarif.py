@@ -17,7 +17,7 @@ from sample_analysis import FRAME, HOSTILE_NAMES, analysis, clean_analysis, find
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
 from trtdiag.graph.source import Frame
 from trtdiag.report.sarif import FINGERPRINT
-from trtdiag.report.sarif_places import MOST_LOCATIONS, file_uri
+from trtdiag.report.sarif_places import HOME, MOST_LOCATIONS, artifact, repository_root
 
 SCHEMA = Path(__file__).with_name("sarif-schema-2.1.0.json")
 
@@ -103,15 +103,43 @@ def test_no_more_locations_than_hosts_show(validator: jsonschema.Draft202012Vali
         ("/home/ada/net/model.py", "net/model.py"),
         ("/home/ada/a b#c?.py", "a%20b%23c%3F.py"),
         ("/opt/model.py", "file:///opt/model.py"),
-        ("/home/ada-other/model.py", "file:///home/ada-other/model.py"),
         ("net/model.py", "net/model.py"),
-        ("C:\\Users\\ada\\model.py", "file:///C:/Users/ada/model.py"),
+        ("C:\\nets\\model.py", "file:///C:/nets/model.py"),
         ("/home/ada/größe.py", "gr%C3%B6%C3%9Fe.py"),
         ("/home/ada/\ud800.py", "%5Cud800.py"),
     ],
 )
 def test_addresses(file: str, uri: str) -> None:
-    assert file_uri(file, Path("/home/ada")) == uri
+    assert artifact(file, Path("/home/ada")) == {"uri": uri}
+
+
+@pytest.mark.parametrize("file", ["/home/ada-other/a b.py", "~/a b.py", "C:\\Users\\ada\\a b.py", "C:/Users/x/a b.py"])
+def test_addresses_in_homes_name_nobody(file: str) -> None:
+    assert artifact(file, Path("/srv")) == {"uri": "a%20b.py", "uriBaseId": HOME}
+
+
+def test_addresses_are_those_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "tools" / "nets").mkdir(parents=True)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    monkeypatch.chdir(tmp_path / "tools")
+    root = repository_root()
+    assert root == tmp_path
+    files = [str(tmp_path / "nets" / "net.py"), "nets/net.py", "../nets/net.py"]
+    assert [artifact(file, root)["uri"] for file in files] == ["nets/net.py", "tools/nets/net.py", "nets/net.py"]
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "tools"))  # the host says what it names files from
+    assert repository_root() == tmp_path / "tools"
+    monkeypatch.setenv("GITHUB_WORKSPACE", "/elsewhere")
+    assert repository_root() == tmp_path
+
+
+def test_the_home_folder_is_declared_where_it_is_used(validator: jsonschema.Draft202012Validator) -> None:
+    places = (Place("n", "m", Frame("/home/bob/net.py", 3), "aten.add.Tensor"),)
+    text = sarif_report(analysis(findings=(finding(1, "A", Severity.ERROR, "at /home/bob/net.py:3", places=places),)))
+    validator.validate(json.loads(text))
+    assert "bob" not in text
+    assert list(run_of(text)["originalUriBaseIds"]) == [HOME]
+    assert "originalUriBaseIds" not in run_of(sarif_report(analysis(findings=())))
 
 
 def test_place_without_a_file_has_no_physical_location(validator: jsonschema.Draft202012Validator) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.result import Analysis
+from trtdiag.report.shown_paths import place, short_paths
 from trtdiag.report.similar_findings import similar_findings
-from trtdiag.report.source_context import place, short_paths
 from trtdiag.report.verdict import cause_trees, first_frame, severity_word
 from trtdiag.wording import listed, one_line
 

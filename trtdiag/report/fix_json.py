@@ -15,6 +15,7 @@ from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.report.fix_words import all_notes, fix_verdict
 from trtdiag.report.schema_check import read_schema
 from trtdiag.report.schema_writer import Form, written
+from trtdiag.report.shown_paths import with_short_paths
 from trtdiag.report.strict_json import Json, json_text
 
 FIX_SCHEMA = "trtdiag-fix/1"
@@ -49,4 +50,4 @@ def json_fix(fix: Fix) -> str:
 
 def fix_json(fix: Fix) -> dict[str, Json]:
     """Everything but the tensors and the program, as plain lists and dicts."""
-    return written(fix, read_schema(FIX_SCHEMA_PATH), _FORMS)  # type: ignore[no-any-return]
+    return with_short_paths(written(fix, read_schema(FIX_SCHEMA_PATH), _FORMS))  # type: ignore[no-any-return]

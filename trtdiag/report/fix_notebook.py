@@ -11,8 +11,8 @@ from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
 from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks
+from trtdiag.report.shown_paths import place
 from trtdiag.report.similar_changes import ChangeGroup, change_groups
-from trtdiag.report.source_context import place
 from trtdiag.report.templates import html_piece
 from trtdiag.wording import listed, one_line, visible
 

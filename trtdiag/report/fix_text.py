@@ -30,8 +30,8 @@ from trtdiag.report.fix_words import (
     not_checked,
     proof_words,
 )
+from trtdiag.report.shown_paths import place
 from trtdiag.report.similar_changes import ChangeGroup, change_groups
-from trtdiag.report.source_context import place
 from trtdiag.symbolic.proof import ProofKind
 from trtdiag.wording import listed, one_line, visible
 

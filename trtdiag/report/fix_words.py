@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
-from trtdiag.report.source_context import place
+from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import LONG_CHARS, amount, joined, listed, one_line, share_text
 

@@ -18,6 +18,7 @@ from trtdiag.report.markdown import markdown_text
 from trtdiag.report.op_names import with_short_names
 from trtdiag.report.page import Part
 from trtdiag.report.sarif import sarif_log, sarif_text
+from trtdiag.report.sarif_places import repository_root
 from trtdiag.report.save import write_atomically
 from trtdiag.report.saved_page import page_json
 from trtdiag.report.strict_json import Json, json_text
@@ -62,7 +63,7 @@ class Rendering:
         body = json_text(with_short_names(self._with_page(with_graph=False)), compact=True)
         fired = {finding["rule"] for finding in self.body["findings"]}
         rules = tuple(rule for rule in self.rules if rule.id in fired)
-        return html_page(self.view, body, json_text(sarif_log(self.body, rules, Path.cwd()), compact=True))
+        return html_page(self.view, body, json_text(sarif_log(self.body, rules, repository_root()), compact=True))
 
 
 class Saveable(ABC):

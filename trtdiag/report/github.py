@@ -14,8 +14,8 @@ from trtdiag.analysis.finding import Severity
 from trtdiag.analysis.result import Analysis
 from trtdiag.errors import UserError
 from trtdiag.graph.source import Frame
+from trtdiag.report.shown_paths import place, short_paths
 from trtdiag.report.similar_findings import similar_findings
-from trtdiag.report.source_context import short_paths
 from trtdiag.report.verdict import cause_trees, first_frame
 from trtdiag.wording import listed, visible
 
@@ -47,7 +47,7 @@ def annotation_lines(analysis: Analysis) -> Iterator[str]:
         times = f" x{len(found.trees):,}" if len(found.trees) > 1 else ""
         lines = [short_paths(finding.message)]
         lines += [f"also: {listed(found.others)}"] if found.others else []
-        lines += [f"at {frame}"] if frame is not None and inside is None else []
+        lines += [f"at {place(frame)}"] if frame is not None and inside is None else []
         lines += [f"fix: {short_paths(finding.fix.title)}"] if finding.fix is not None else []
         title = _property(f"trtdiag {finding.rule}{times}")
         message = _escaped("\n".join(map(visible, lines)))

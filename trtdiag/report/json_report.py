@@ -29,6 +29,7 @@ from trtdiag.report.compile_words import culprit_line, outcome, outcome_line
 from trtdiag.report.schema_check import read_schema
 from trtdiag.report.schema_writer import Form, written
 from trtdiag.report.settings import settings_of
+from trtdiag.report.shown_paths import with_short_paths
 from trtdiag.report.strict_json import Json
 from trtdiag.report.verdict import in_order, verdict
 from trtdiag.runtime.engine_layers import ToldLayers
@@ -40,7 +41,10 @@ SCHEMA_PATH = Path(__file__).parent / "schema" / "report-1.schema.json"
 
 
 def report_json(analysis: Analysis) -> dict[str, Json]:
-    """The report as plain lists and dicts; findings stand in the order of the page, roots before what they cause."""
+    """The report as plain lists and dicts; findings stand in the order of the page, roots before what they cause.
+
+    Files are named as they are found from the working directory; those of a home folder begin with ``~``.
+    """
     program, dims, tried = analysis.program, analysis.dims, analysis.tried
     whole = {
         **vars(analysis),
@@ -64,7 +68,8 @@ def report_json(analysis: Analysis) -> dict[str, Json]:
             "tried_builds_s": [engine.seconds for engine in tried.engines] if tried else [],
         },
     }
-    return written(whole, read_schema(SCHEMA_PATH), _forms(analysis))  # type: ignore[no-any-return]
+    body = written(whole, read_schema(SCHEMA_PATH), _forms(analysis))
+    return with_short_paths(body)  # type: ignore[no-any-return]
 
 
 def _setting(value: object) -> Json:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from trtdiag.report.page import Part
-from trtdiag.report.source_context import short_paths
+from trtdiag.report.shown_paths import short_paths
 from trtdiag.report.templates import plain_templates
 from trtdiag.wording import one_line
 

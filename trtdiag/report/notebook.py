@@ -8,8 +8,8 @@ from trtdiag.analysis.finding import Finding
 from trtdiag.analysis.result import Analysis
 from trtdiag.report.comparison import Body
 from trtdiag.report.engine_words import engines_line
+from trtdiag.report.shown_paths import place, short_paths
 from trtdiag.report.similar_findings import similar_findings
-from trtdiag.report.source_context import short_paths
 from trtdiag.report.templates import html_piece
 from trtdiag.report.verdict import (
     CauseTree,
@@ -32,7 +32,7 @@ _LISTED = 50
 def plain_text(analysis: Analysis, comparison: Body | None = None) -> str:
     """Verdict, what changed, what it does not cover, and one line for each finding."""
     result = verdict(analysis)
-    lines = [f"<trtdiag report on {one_line(analysis.program.label)}>", result.text, *_changes(comparison)]
+    lines = [f"<trtdiag report on {one_line(short_paths(analysis.program.label))}>", result.text, *_changes(comparison)]
     lines += [text for text in (engines_line(analysis), result.caveat) if text]
     findings = in_order(analysis.findings)
     lines += [
@@ -51,7 +51,7 @@ def snippet(analysis: Analysis, comparison: Body | None = None) -> str:
     return html_piece(
         "notebook.html.j2",
         status=result.status,
-        label=one_line(analysis.program.label),
+        label=one_line(short_paths(analysis.program.label)),
         text=one_line(result.short, 1000),
         bar=None if parts is None else strip_view(parts),
         splits=None if parts is None else splits_view(parts, analysis.findings),
@@ -74,7 +74,7 @@ def _rows(trees: Iterable[CauseTree]) -> Iterator[tuple[str, str, str, str, str,
             severity_word(finding.severity),
             _message(finding) + others,
             _where(finding),
-            "" if finding.fix is None else one_line(finding.fix.title),
+            "" if finding.fix is None else one_line(short_paths(finding.fix.title)),
         )
         yield from _rows(found.caused)
 
@@ -90,4 +90,4 @@ def _message(finding: Finding) -> str:
 def _where(finding: Finding) -> str:
     frame = first_frame(finding)
     inside = f", in {one_line(frame.inside.short)}" if frame is not None and frame.inside is not None else ""
-    return f" ({one_line(str(frame))}{inside})" if frame else ""
+    return f" ({place(frame)}{inside})" if frame else ""

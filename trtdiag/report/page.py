@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
 
+from trtdiag.report.shown_paths import with_short_paths
 from trtdiag.symbolic.text import in_words
 from trtdiag.wording import LONG_CHARS, SHOWN_NAME_CHARS, one_line
 
@@ -91,16 +92,20 @@ def folded_table(
 
 
 def named_page(part: Any, names: Mapping[str, str]) -> Any:
-    """The same part in plain lists and dicts, with each graph symbol of ``names`` in its texts as its name.
+    """The same part in plain lists and dicts, with short paths and each graph symbol of ``names`` as its name.
 
     The data of the drawing stay as they are, for they are made with names.
     """
+    return with_short_paths(_named(part, names))
+
+
+def _named(part: Any, names: Mapping[str, str]) -> Any:
     if isinstance(part, str):
         return in_words(part, names)
     if isinstance(part, (list, tuple)):
-        return [named_page(each, names) for each in part]
+        return [_named(each, names) for each in part]
     if isinstance(part, dict):
-        return {key: each if key == "payload" else named_page(each, names) for key, each in part.items()}
+        return {key: each if key == "payload" else _named(each, names) for key, each in part.items()}
     return part
 
 

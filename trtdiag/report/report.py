@@ -19,6 +19,7 @@ from trtdiag.report.json_report import report_json
 from trtdiag.report.notebook import plain_text, snippet
 from trtdiag.report.page import named_page
 from trtdiag.report.saved import SavedReport, read_report
+from trtdiag.report.shown_paths import with_short_paths
 from trtdiag.report.verdict import verdict
 from trtdiag.report.view_build import report_view
 
@@ -97,7 +98,7 @@ class Report(Saveable):
     @cached_property
     def rendering(self) -> Rendering:
         """The report in every format."""
-        body = {**self.body, "comparison": self.comparison}
+        body = {**self.body, "comparison": with_short_paths(self.comparison)}
         view = report_view(self.analysis, command=self.command, layout=self.layout, comparison=self.comparison)
         return Rendering(body, named_page(view, self.analysis.program.words), self.rules)
 
@@ -106,7 +107,7 @@ class Report(Saveable):
         return self.rendering.text("json")
 
     def to_sarif(self) -> str:
-        """The report as SARIF 2.1.0; addresses of files under the working directory are relative to it."""
+        """The report as SARIF 2.1.0; addresses of files are relative to the repository."""
         return self.rendering.text("sarif")
 
     def to_markdown(self) -> str:

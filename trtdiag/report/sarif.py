@@ -11,7 +11,7 @@ from typing import Any
 
 from trtdiag.analysis.rule import Rule
 from trtdiag.report.comparison import Body
-from trtdiag.report.sarif_places import location, related_locations
+from trtdiag.report.sarif_places import bases, location, related_locations, repository_root
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.verdict import severity_word
 from trtdiag.wording import visible
@@ -26,9 +26,10 @@ def sarif_text(report: Body, rules: Sequence[Rule] = (), root: Path | None = Non
     Args:
         report: In plain lists and dicts.
         rules: Every rule that could have fired; a finding of another rule brings its own description.
-        root: Files under it get relative addresses; the working directory where not given.
+        root: Files under it get relative addresses; the repository, or the working directory outside of one, where not
+            given.
     """
-    return json_text(sarif_log(report, rules, root or Path.cwd())) + "\n"
+    return json_text(sarif_log(report, rules, root or repository_root())) + "\n"
 
 
 def sarif_log(report: Body, rules: Sequence[Rule], root: Path) -> dict[str, Json]:
@@ -37,10 +38,12 @@ def sarif_log(report: Body, rules: Sequence[Rule], root: Path) -> dict[str, Json
     descriptors = _descriptors(rules, findings)
     index = {str(descriptor["id"]): at for at, descriptor in enumerate(descriptors)}
     driver = {"name": "trtdiag", "semanticVersion": report["tool"]["version"], "rules": descriptors}
+    results = [_result(finding, index[finding["rule"]], root) for finding in findings]
     run: dict[str, Any] = {
         "tool": {"driver": driver},
+        **bases(results),
         "invocations": [_invocation(report)],
-        "results": [_result(finding, index[finding["rule"]], root) for finding in findings],
+        "results": results,
         "properties": {
             "program": report["program"]["label"],
             "target": report["target"],

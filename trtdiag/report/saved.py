@@ -18,6 +18,7 @@ from trtdiag.report.json_report import SCHEMA, SCHEMA_PATH
 from trtdiag.report.page import named_page
 from trtdiag.report.saved_page import page_json, read_page
 from trtdiag.report.schema_check import Schema, fitted, read_schema
+from trtdiag.report.shown_paths import with_short_paths
 from trtdiag.report.strict_json import Json, JsonFault, parse_json
 from trtdiag.report.view_comparison import comparison_view
 from trtdiag.report.view_speed import speed_view
@@ -60,7 +61,7 @@ class SavedReport(Saveable):
         name = f"the report on {before.label}" if isinstance(earlier, SavedReport) else os.fspath(earlier)
         found = compared(before.body, self.body, name)
         view = {**self.rendering.view, "comparison": named_page(comparison_view(found), {})}
-        return replace(self, body={**self.body, "comparison": found}, page=page_json(view))
+        return replace(self, body={**self.body, "comparison": with_short_paths(found)}, page=page_json(view))
 
     def with_times(self, bench: Mapping[str, Json]) -> SavedReport:
         """The same report with what ``bench`` measured of the program that it is about.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trtdiag.fixdims.fix import Change, Reason
 from trtdiag.grouping import grouped
-from trtdiag.report.source_context import place
+from trtdiag.report.shown_paths import place
 from trtdiag.wording import joined, one_line
 
 _MOST_NAMES = 8

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trtdiag.analysis.finding import Finding
-from trtdiag.report.source_context import short_paths
+from trtdiag.report.shown_paths import short_paths
 from trtdiag.report.verdict import CauseTree
 
 # Messages that differ in more of their words than this say different things.

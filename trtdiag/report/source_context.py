@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path, PurePath
 
 from trtdiag.graph.source import Frame
 from trtdiag.report.page import Part
+from trtdiag.report.shown_paths import place
 from trtdiag.wording import one_line, visible
 
 CONTEXT_LINES = 3
@@ -22,14 +21,10 @@ def source_view(frame: Frame | None, around: int = CONTEXT_LINES) -> Part | None
     if frame is None:
         return None
     return {
-        "where": one_line(str(frame)),
+        "where": place(frame),
         "function": one_line(frame.function),
         "lines": _lines(frame, around),
     }
-
-
-_INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)")
-_TO_PACKAGES = re.compile(r"(?<![^\s(\"'])[/\\][^\s:\"']*[/\\](?:site|dist)-packages[/\\]")
 
 
 def shown_lines(file: str, recorded: Mapping[int, str], wanted: Iterable[int]) -> dict[int, str]:
@@ -38,20 +33,6 @@ def shown_lines(file: str, recorded: Mapping[int, str], wanted: Iterable[int]) -
     if not all(0 < line <= len(text) and text[line - 1].strip() == code.strip() for line, code in recorded.items()):
         return {line: _cut(code.strip()) for line, code in recorded.items()}
     return {line: _cut(text[line - 1].rstrip()) for line in wanted if 0 < line <= len(text)}
-
-
-def place(frame: Frame) -> str:
-    """``models/raft.py:88``, below the working directory relative to it, ``timm/layers/mlp.py:88`` of a package."""
-    folder = os.getcwd()
-    below = frame.file.startswith(folder + os.sep)
-    installed = _INSTALLED.search(frame.file)
-    file = installed[1] if installed else os.path.relpath(frame.file, folder) if below else frame.file
-    return one_line(f"{file}:{frame.line}")
-
-
-def short_paths(text: str) -> str:
-    """A text with the paths in it as ``place`` writes them."""
-    return _TO_PACKAGES.sub("", text).replace(os.getcwd() + os.sep, "")
 
 
 def short_place(frame: Frame) -> str:

@@ -8,6 +8,7 @@ from trtdiag.report.charts.precision import precision_chart
 from trtdiag.report.comparison import Body
 from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.page import Part
+from trtdiag.report.shown_paths import place
 from trtdiag.report.source_context import source_view
 from trtdiag.report.verdict import first_frame, merged_dynamic_shapes, verdict
 from trtdiag.report.view_comparison import comparison_view
@@ -104,5 +105,5 @@ def _first_cause(finding: Finding) -> str:
     frame = first_frame(finding)
     told = one_line(finding.message, 400)
     if frame is not None and str(frame) not in finding.message:
-        told += f", at {one_line(str(frame))}"
+        told += f", at {place(frame)}"
     return told + (f" ({amount(len(finding.places), 'place')})" if len(finding.places) > 1 else "")

@@ -19,6 +19,7 @@ from trtdiag.report.drawing.measures import Measures
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.sides import Side, Sides
 from trtdiag.report.drawing.source_lines import source_lines
+from trtdiag.report.shown_paths import short_paths, shown_file
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.verdict import severity_word
 from trtdiag.wording import LONG_CHARS, bytes_text, one_line
@@ -60,7 +61,13 @@ class _Stacks:
 
     def _frame(self, frame: Frame) -> tuple[int, ...]:
         texts = self._texts
-        return texts[frame.file], frame.line, texts[frame.function], texts[frame.code], int(frame.package is None)
+        return (
+            texts[shown_file(frame.file)],
+            frame.line,
+            texts[frame.function],
+            texts[frame.code],
+            int(frame.package is None),
+        )
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,8 @@ def payload(
         "stacks": stacks.listed,
         "frames": [list(frame) for frame in stacks.frames],
         "findings": [
-            [f.id, f.severity.value, severity_word(f.severity), one_line(f.message, LONG_CHARS)] for f in findings
+            [f.id, f.severity.value, severity_word(f.severity), one_line(short_paths(f.message), LONG_CHARS)]
+            for f in findings
         ],
         "marks": [[node, *found] for node, found in sorted(views[0].marks.nodes.items())],
         "args": [[[texts[name], texts[text], int(given)] for name, text, given in each] for each in arguments],
@@ -147,7 +155,7 @@ def payload(
         "lacks": dict(measured.lacks),
         "steps": [] if sides is None else [texts[label] for label in sides.labels],
         "sources": [
-            [texts[file], [[first, *lines] for first, lines in stretches]]
+            [texts[shown_file(file)], [[first, *lines] for first, lines in stretches]]
             for file, stretches in source_lines(stacks.known)
         ],
         "layers": [[texts[each] for each in layer] for layer in layers.told],
