@@ -7,6 +7,7 @@ from torch import nn
 from torch.export import Dim
 
 from tests.harness.staged import staged
+from trtdiag.analysis.unsupported_dtypes import by_origin
 from trtdiag.dtypes.census import dtype_facts
 from trtdiag.dtypes.facts import Fit, Role
 from trtdiag.targets import get_target
@@ -49,6 +50,23 @@ def test_every_int64_tensor_has_its_fit_role_and_reason():
     assert (wide["arange"].values.min, wide["arange"].values.max) == (0, 8)
     assert wide["arange"].frame is not None
     assert "torch.arange" in wide["arange"].frame.code
+
+
+def test_weights_and_constants_have_the_names_of_the_model():
+    class Turning(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Module()
+            self.body.register_buffer("scale", torch.ones(4, dtype=torch.float64))
+            self.inv_freq = 1 / torch.arange(1, 5, dtype=torch.float64)
+
+        def forward(self, x):
+            return x * self.body.scale * self.inv_freq
+
+    program = staged(Turning(), (torch.randn(3, 4),), None)
+    facts = dtype_facts(program.program, program.checked, program.shapes, get_target("8.6"))
+    told = {origin.spoken.partition(" is ")[0] for origin in by_origin(facts.float64)}
+    assert {"constant body.scale", "constant inv_freq"} <= told
 
 
 def test_what_no_op_reads_is_not_counted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,8 @@ def test_capturing_does_not_change_the_program() -> None:
         (lambda: 1 / 0, "factory-failed"),
         (lambda: 7, "factory-wrong-result"),
         ((nn.Linear(2, 2), (torch.randn(2, 2),), 5), "factory-wrong-result"),
+        ((nn.Linear(2, 2), (torch.randn(2, 2),), {"input": {0: Dim("n", max=8)}}), "factory-wrong-result"),
+        ((nn.Linear(2, 2), (torch.randn(2, 2),), {"input": [Dim.AUTO, None]}), "factory-wrong-result"),
         (nn.Linear(2, 2), "module-without-inputs"),
         (7, "source-unknown"),
         ("no-such-file.pt2", "file-not-found"),
@@ -175,6 +178,18 @@ def test_wrong_sources_are_named(source: Any, reference: str) -> None:
     assert raised.value.reference == reference
     assert raised.value.because
     assert raised.value.fix
+
+
+def test_a_factory_that_exports_and_is_refused_may_leave_the_export_to_us() -> None:
+    def build() -> Any:
+        module, args, kwargs, shapes = two_linears()
+        return export(module, args, kwargs, dynamic_shapes={**shapes, "no such input": {}})
+
+    with pytest.raises(CaptureError) as raised:
+        capture(build)
+    assert raised.value.reference == "factory-failed"
+    assert re.search(r"no such input.*\(test_capture_program\.py:\d+\)", raised.value.because, re.DOTALL), "our line"
+    assert "return (module, args, kwargs, dynamic_shapes)" in raised.value.fix
 
 
 def test_what_a_library_hides_behind_its_own_error_is_told() -> None:

@@ -160,6 +160,20 @@ def test_a_notebook_has_the_fixes_and_what_to_declare() -> None:
     assert all(f"<b>fix:</b> {escape(title, quote=False)}" in html.replace("&#34;", '"') for title in fixes)
 
 
+def test_what_to_declare_says_where_a_largest_size_is_wanted() -> None:
+    class Attend(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    named = Dim("tokens", max=64)
+    shapes = {"q": {2: named}, "k": {2: Dim.DYNAMIC}, "v": {2: Dim.DYNAMIC}}
+    args = tuple(torch.randn(1, 2, size, 8) for size in (5, 7, 7))
+    text = printed(trtdiag.analyze((Attend(), args, {}, shapes)))
+    assert "  # give it max=: TensorRT builds for sizes up to one\n" in text, "the engine of k and v has no end"
+    assert text.count("give it max=") == 1
+    assert 'tokens = Dim("tokens", ' in text
+
+
 def test_other_operators_are_another_condition() -> None:
     assert differing_words("guard h == 2*(h // 2) breaks h", "guard h // 8 != 1 breaks h") is None
     assert differing_words("h % 8 == 0 breaks h", "w % 8 == 0 breaks w") == ["w"]

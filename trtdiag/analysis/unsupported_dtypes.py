@@ -38,7 +38,7 @@ class Origin:
         behind = len(self.tensors) - 1
         more = f", with {amount(behind, 'tensor')} after it" if behind else ""
         if root.role in (Role.INPUT, Role.CONSTANT):
-            return f"{root.role.value} {root.node} is {root.dtype}{more}"
+            return f"{root.role.value} {root.called or root.node} is {root.dtype}{more}"
         return f"{root.node} ({root.op}){at_line(root.frame)} makes {root.dtype}{more}"
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from trtdiag.dims.collect_conditions import Gathered, gather
 from trtdiag.dims.corrections import corrections
 from trtdiag.dims.dims_table import dim_rows
+from trtdiag.dims.dynamic_shapes.code_text import with_missing_maxima
 from trtdiag.dims.facts import Conflict, Constraint, Declaration, DimSystem, Verdict
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver_input import tied_symbols
@@ -59,7 +60,7 @@ def dim_system(program: Program) -> DimSystem:
 def _declaration(program: Program, binding: Binding, gathered: Gathered) -> Declaration:
     points, refused, unrun = run_binding(program, binding)
     proof = _proof(program, binding, gathered, refused)
-    return Declaration(binding.plan, binding.code, proof, points, refused, unrun)
+    return Declaration(binding.plan, with_missing_maxima(binding.code), proof, points, refused, unrun)
 
 
 def _proof(program: Program, binding: Binding, gathered: Gathered, refused: str) -> Proof:

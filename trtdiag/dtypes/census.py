@@ -125,7 +125,21 @@ def _odd(program: Program, located: LocatedNode, role: Role, same: Callable[[tor
     inherited = any(same(dtype) for source in located.node.all_input_nodes for dtype in _dtypes(source))
     op = located.node.op if located.node.op != "call_function" else target_name(located.node.target)
     name = dtype_text(dtype_of_tensor(located.node) or torch.float64)
-    return OddTensor(located.name, role, name, op, not inherited, stack_of(program.origins, located.name).best)
+    frame = stack_of(program.origins, located.name).best
+    called = _names_of_weights(program).get(located.name, "") if role is Role.CONSTANT else ""
+    return OddTensor(located.name, role, name, op, not inherited, frame, called)
+
+
+def _names_of_weights(program: Program) -> Mapping[str, str]:
+    """By the name of its node, what the model calls each weight and each constant."""
+    if program.exported is None:
+        return {}
+    signature = program.exported.graph_signature
+    return {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
 
 
 def dtype_of_tensor(node: Node) -> torch.dtype | None:

@@ -48,7 +48,8 @@ class WideTensor:
 class OddTensor:
     """A tensor of a dtype that needs attention: float64, or one that TensorRT has no counterpart for.
 
-    ``root`` is True where no input of the node has that dtype already (the op that introduces it).
+    ``root`` is True where no input of the node has that dtype already (the op that introduces it); ``called`` is what
+    the user calls a weight or a constant of the model (``layers.0.scale``), empty for other tensors.
     """
 
     node: str
@@ -57,6 +58,7 @@ class OddTensor:
     op: str
     root: bool
     frame: Frame | None
+    called: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
 
 from trtdiag.dims.compare_plans import same_plan
 from trtdiag.dims.dynamic_shapes.asked import Structure
+from trtdiag.dims.dynamic_shapes.code_text import with_missing_maxima
 from trtdiag.dims.dynamic_shapes.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import dims_in
@@ -26,8 +26,6 @@ from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
 
 MOST_OPEN = 3
-
-_NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 
 
 def answer_of(
@@ -113,7 +111,7 @@ def _answer(
         outcome=Outcome.IMPOSSIBLE if found.plan is None else outcome,
         plan=plan,
         dynamic_shapes=spelled.dynamic_shapes,
-        code=_commented(spelled.code),
+        code=with_missing_maxima(spelled.code),
         asked_code="",
         changes=changes,
         proof=proof,
@@ -146,12 +144,3 @@ def _undecided(found: SearchResult) -> tuple[str, ...]:
         return ()
     rest = f" and {len(found.open) - MOST_OPEN} more" if len(found.open) > MOST_OPEN else ""
     return (f"not decided over the suggested sizes: {'; '.join(found.open[:MOST_OPEN])}{rest}",)
-
-
-def _commented(code: str) -> str:
-    """The code with a word at each Dim that has no largest size."""
-    lines = [
-        f"{line}  # give it max=: TensorRT builds for sizes up to one" if _NO_MAX.fullmatch(line) else line
-        for line in code.splitlines()
-    ]
-    return "\n".join(lines) + "\n"

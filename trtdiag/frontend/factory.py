@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
@@ -127,9 +128,24 @@ def made_by(factory: Callable[[], Any], label: str) -> Any:
         CaptureError: ``factory-failed``; ``factory-wrong-result`` for an export of several programs.
     """
     fix = "run the factory on its own and mend it; --debug shows the whole traceback"
-    with users_code(f"the factory {label!r}", reference="factory-failed", fix=fix):
-        made = factory()
+    try:
+        with users_code(f"the factory {label!r}", reference="factory-failed", fix=fix):
+            made = factory()
+    except CaptureError as error:
+        if not _came_from_export(error.__cause__):
+            raise
+        raise CaptureError(
+            error.message,
+            because=error.because,
+            fix="leave the export to trtdiag: return (module, args, kwargs, dynamic_shapes), it says what to declare",
+            reference="factory-failed",
+        ) from error.__cause__
     return program_in(made, label)
+
+
+def _came_from_export(error: BaseException | None) -> bool:
+    frames = [] if error is None else traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).parts[-3:] == ("torch", "export", "__init__.py") for frame in frames)
 
 
 def program_in(made: Any, label: str) -> Any:
@@ -171,6 +187,12 @@ def recipe_of(made: Any, label: str) -> Recipe:
             "the third item must be a dict or None",
             "return (module, args, kwargs, dynamic_shapes)",
         )
+    if spec is None and kwargs and _holds_dims(kwargs):
+        raise _wrong_result(
+            f"{label!r} gave dynamic_shapes as the third item",
+            f"that is kwargs, and {shown(kwargs)} holds dims",
+            "return (module, args, {}, dynamic_shapes)",
+        )
     strange = next((key for key in kwargs or {} if not isinstance(key, str)), None)
     if strange is not None:
         raise _wrong_result(
@@ -189,6 +211,15 @@ def recipe_of(made: Any, label: str) -> Recipe:
 
 def _wrong_result(what: str, because: str, fix: str) -> CaptureError:
     return CaptureError(what, because=because, fix=fix, reference="factory-wrong-result")
+
+
+def _holds_dims(part: Any) -> bool:
+    """Whether dims stand in it, by which dynamic shapes are known; no model takes them as arguments."""
+    if isinstance(part, Mapping):
+        return any(map(_holds_dims, part.values()))
+    if isinstance(part, (list, tuple)):
+        return any(map(_holds_dims, part))
+    return isinstance(part, (Dim, type(Dim.AUTO)))
 
 
 def _may_be_shapes(spec: Any) -> bool:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import NoReturn, Protocol
 
 from trtdiag.errors import CaptureError
+from trtdiag.graph.source import Frame
 
 
 class Watch(Protocol):
@@ -181,5 +182,8 @@ def said(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(last.filename).name}:{last.lineno}"
+    """The user's line that raised it, or that called what did: ``model.py:41``."""
+    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    own = [(file, line) for file, line in frames if Frame(file, line).package is None]
+    file, line = (own or frames)[-1]
+    return f"{Path(file).name}:{line}"

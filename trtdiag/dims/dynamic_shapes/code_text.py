@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ from trtdiag.dims.plan import Leaf
 
 WIDTH = 100
 _STEP = 4
+_NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 
 LeafText = Callable[[Leaf], str]
 
@@ -24,6 +26,12 @@ def assigned(variable: str, value: Any, leaf_text: LeafText) -> str:
     if isinstance(value, (dict, list, tuple)) and value and not alone:
         return head + _broken(value, 0, leaf_text)
     return flat
+
+
+def with_missing_maxima(code: str) -> str:
+    """The code with a word at each Dim that has no largest size."""
+    told = "  # give it max=: TensorRT builds for sizes up to one"
+    return "".join(f"{line}{told if _NO_MAX.fullmatch(line) else ''}\n" for line in code.splitlines())
 
 
 def quoted(value: Any) -> str:
