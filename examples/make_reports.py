@@ -1,6 +1,6 @@
 """Write the reports in ``examples/reports`` again: ``python examples/make_reports.py [FOLDER]``.
 
-Paths in them are those of this checkout; run it from a copy under a neutral name.
+Run it from the folder of the checkout: paths in them begin there.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ SHOWN_NAME_CHARS = 240
 LONG_CHARS = 400
 """Of a sentence, which has more room than a name."""
 _INDEX = re.compile(r"(?<=\.)[0-9]+(?=\.|$)|^[0-9]+(?=\.|$)")
+_OF_DIM = re.compile(r"\.shape\[([0-9]+)\]$")
 _KEPT_CONTROLS = "\n\t"
 # Other/control, format (bidi marks, zero-width), surrogate, private use, unassigned, line and paragraph separators.
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -92,8 +93,10 @@ def first_line(error: BaseException, otherwise: str = "") -> str:
 
 
 def identifier(name: str) -> str:
-    """A Python identifier for a user's name of a dim (``x.shape[2]`` -> ``x_shape_2``)."""
-    word = re.sub(r"\W+", "_", name).strip("_")
+    """A Python identifier for a user's name (``x.shape[2]`` -> ``x_dim2``, as torch and ``fix_dims`` call it)."""
+    of_dim = _OF_DIM.search(name)
+    plain, dim = (name, "") if of_dim is None else (name[: of_dim.start()], f"_dim{of_dim[1]}")
+    word = re.sub(r"\W+", "_", plain).strip("_") + dim
     return word if word.isidentifier() else f"dim_{word}"
 
 

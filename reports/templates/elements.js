@@ -18,8 +18,13 @@ function draw(tag, attributes, ...children) {
   return element;
 }
 
+// Long words can be broken between their parts, as those of pages can.
+function breakable(text) {
+  return text.split(/(?<=[._/])(?=\w)/).flatMap((part, at) => (at ? [document.createElement("wbr"), part] : [part]));
+}
+
 const pressable = (label, text, action) => make("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
-const linkTo = (text, action) => make("button", { type: "button", class: "link", onclick: action }, text);
+const linkTo = (text, action) => make("button", { type: "button", class: "link", onclick: action }, ...breakable(text));
 
 // Many elements in a row are one stop of the Tab key; arrow keys go from one to the next.
 function walkByArrows(elements, back, on) {

@@ -1,6 +1,6 @@
 // The explorer: opens groups in place, and shows what is chosen in the panel and in the source.
 
-const FEW_BOXES = 40;
+const FEW_BOXES = 120;
 const VIEW_WORDS = { partition: "engines, then modules", module: "modules" };
 const LEAST_SCALE = 0.55;  // below, the text of the first picture cannot be read
 const WIDE = 1400;  // pixels, from which on there is room for the source beside the graph

@@ -12,7 +12,7 @@ function showNode(panel, graph, at, reveal, line) {
   const node = graph.node(at);
   const rows = make("dl");
   const row = (name, ...content) => { if (content[0]) rows.append(make("dt", {}, name), make("dd", {}, ...content)); };
-  row("op", make("code", {}, node.op));
+  row("op", make("code", {}, ...breakable(node.op)));
   row("arguments", argumentList(node.args));
   row("value", node.shape && make("code", {}, node.shape));
   row("ranges", node.ranges && make("code", {}, node.ranges));
@@ -25,7 +25,7 @@ function showNode(panel, graph, at, reveal, line) {
   row("reads", nodeLinks(graph, graph.reads[at], reveal));
   row("read by", nodeLinks(graph, graph.readers[at], reveal));
   row("layers", layerList(graph, graph.layersOf(at)));
-  fill(panel, make("h3", {}, make("code", {}, node.name)), findingLinks(graph, node.findings), rows, ...stackView(graph.stack(at), line));
+  fill(panel, make("h3", {}, make("code", {}, ...breakable(node.name))), findingLinks(graph, node.findings), rows, ...stackView(graph.stack(at), line));
 }
 
 function showGroup(panel, graph, at, isOpen, reveal, toggle) {
@@ -103,7 +103,7 @@ function findingLinks(graph, found) {
   const list = make("ul");
   for (const at of found) {
     const { id, word, message } = graph.findings[at];
-    list.append(make("li", {}, make("a", { href: `#${id}` }, id), ` ${word}: ${message}`));
+    list.append(make("li", {}, make("a", { href: `#${id}` }, id), ` ${word}: `, ...breakable(message)));
   }
   return list;
 }

@@ -113,7 +113,7 @@ def test_each_symbol_has_at_most_one_finding(changes: dict[str, Any], rule_id: s
 def test_an_unbounded_dim_gets_code_that_is_a_name_even_for_a_site() -> None:
     (finding,) = found(SymbolTable((facts.symbol("kwargs['mask'].shape[1]", range=Range(0, None)),)))
     assert finding.fix is not None
-    name = "kwargs_mask_shape_1"
+    name = "kwargs_mask_dim1"
     assert f'{name} = Dim("{name}", min=1, max=LARGEST_{name.upper()})' in finding.fix.code
     compile(finding.fix.code, "fix", "exec")
 

@@ -6,8 +6,10 @@ import json
 from html import escape
 
 import pytest
+import torch
 from chromium import drive, needs_browser, open_page, page_of
 from sample_analysis import analysis, exported_net, graph_analysis
+from torch.export import Dim
 
 import trtdiag
 from trtdiag.report.drawing import segments
@@ -145,3 +147,86 @@ def test_every_finding_is_once_in_the_page_and_in_the_json() -> None:
     listed = [found["id"] for found in json.loads(made.to_json())["findings"]]
     assert sorted(listed) == sorted(found.id for found in made.findings)
     assert all(opened.dom.count(f'id="{each}"') == 1 for each in listed)
+
+
+class Cached(torch.nn.Module):
+    """Attention over a cache whose keys and values are declared apart, in float64 on the way."""
+
+    def forward(self, query: torch.Tensor, past_keys: torch.Tensor, past_values: torch.Tensor) -> torch.Tensor:
+        found = torch.nn.functional.scaled_dot_product_attention(query, past_keys, past_values)
+        return found.double().cumsum(-1).float().relu().sigmoid()
+
+
+@pytest.fixture(scope="module")
+def cached() -> str:
+    sizes = (5, 7, 7)
+    shapes = {name: {2: Dim.DYNAMIC} for name in ("query", "past_keys", "past_values")}
+    args = tuple(torch.randn(1, 2, size, 8) for size in sizes)
+    return trtdiag.analyze((Cached(), args, {}, shapes), min_segment_ops=1).to_html()
+
+
+# The last character of each line of a text, where a word goes on in the next one.
+BROKEN = """(selector) => [...document.querySelectorAll(selector)].flatMap((element) => {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+    const found = [];
+    let before = null;
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      for (let at = 0; at < node.length; at++) {
+        const range = document.createRange();
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        const { bottom, height } = range.getBoundingClientRect();
+        if (height === 0) continue;
+        const here = { text: node.data[at], bottom };
+        const within = before && /[a-z0-9]/i.test(before.text) && /\\w/.test(here.text);
+        if (within && bottom > before.bottom + 8) found.push(`${element.textContent}: ${before.text}|${here.text}`);
+        before = here;
+      }
+    }
+    return found;
+  })"""
+
+
+@pytest.mark.parametrize("width", [390, 1920])
+def test_names_of_ops_break_between_their_words(cached: str, width: int) -> None:
+    assert "scaled_dot_product_attention" in cached
+    with page_of(cached, viewport={"width": width, "height": 900}) as (page, _):
+        assert page.evaluate(BROKEN, "h3:not(.panel h3), .causes th code, .evidence li, .panel li, .outcomes li") == []
+
+
+def test_verdicts_of_sizes_are_one_line_and_stages_keep_off_the_line_above(cached: str) -> None:
+    script = """() => {
+        const height = (element) => element.getBoundingClientRect().height;
+        const gap = document.querySelector("#stages summary").getBoundingClientRect().top
+          - document.querySelector("nav").getBoundingClientRect().bottom;
+        return [[...document.querySelectorAll(".sizes .pill")].map(height), gap];
+    }"""
+    for width in (1280, 1920):
+        with page_of(cached, viewport={"width": width, "height": 900}) as (page, _):
+            heights, gap = page.evaluate(script)
+        assert len(heights) >= 3
+        assert max(heights) < 25, width  # pixels; two lines are 35
+        assert gap >= 4, width
+
+
+def test_pictures_on_phones_can_be_read_and_show_that_they_go_on(cached: str) -> None:
+    script = """() => [...document.querySelectorAll(".chart > .scroll")].map((holder) => {
+        const svg = holder.querySelector("svg");
+        const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+        const layers = getComputedStyle(holder).backgroundImage.split("gradient").length - 1;
+        return [11 * scale, holder.scrollWidth > holder.clientWidth, layers];
+    })"""
+    with page_of(cached, viewport={"width": 390, "height": 844}) as (page, _):
+        pictures = page.evaluate(script)
+    assert pictures
+    assert min(size for size, _, _ in pictures) > 8  # pixels of the texts
+    assert any(longer for _, longer, _ in pictures)
+    assert all(layers == 4 for _, _, layers in pictures), "the shadow of what is beyond, and what hides it at the end"
+
+
+def test_the_only_engine_is_opened_though_it_is_not_small() -> None:
+    report = trtdiag.analyze(exported_net(30), target="11.4")
+    with page_of(report.to_html(), viewport={"width": 1280, "height": 900}) as (page, _):
+        page.wait_for_selector(".explorer .box")
+        shown = page.evaluate("document.querySelectorAll('.explorer .box').length")
+    assert shown > 40, "one closed box shows nothing"

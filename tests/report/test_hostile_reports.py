@@ -55,6 +55,8 @@ class _Tags(HTMLParser):
         self._script: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "wbr" and not attrs:  # where a long word may break: names may have many such places
+            return
         self.elements.append((tag, tuple(name for name, _ in attrs)))
         self.links += [value or "" for name, value in attrs if name in ("href", "src", "xlink:href", "action", "data")]
         if tag == "script":

@@ -55,6 +55,8 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "wbr" and not attrs:  # where a long word may break: names may have many such places
+            return
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self._inside.append(tag)

@@ -9,6 +9,7 @@ from trtdiag.asked_bounds import bound_word
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Expr, Num, to_text
+from trtdiag.symbolic.size_names import home_of
 from trtdiag.verification.bisect import ONLY_THE_ENGINE
 from trtdiag.verification.facts import Culprit, OutputError, Point, Verification
 from trtdiag.verification.points import point_sizes
@@ -126,7 +127,12 @@ def culprit_line(culprit: Culprit, names: Mapping[str, str]) -> str:
 
 
 def point_label(point: Point, names: Mapping[str, str]) -> str:
-    """The point's label with the user's names in it."""
+    """The point's label with the user's names in it, with dims where nobody named a symbol."""
+
+    def said(word: str) -> str:
+        home = home_of(names, word)
+        return names.get(word, word) if home is None else home.site
+
     profile, colon, label = point.label.rpartition(": ")
-    parts = [" ".join(names.get(word, word) for word in part.split(" ")) for part in label.split(", ")]
+    parts = [" ".join(map(said, part.split(" "))) for part in label.split(", ")]
     return profile + colon + ", ".join(sorted(parts)) + (" (next allowed)" if point.moved else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import suppress
 from functools import lru_cache
@@ -10,12 +11,15 @@ from pathlib import Path
 
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
+from markupsafe import Markup, escape
 
 from trtdiag.errors import InternalError
 from trtdiag.files.atomic_write import write_entry
 from trtdiag.wording import visible
 
 _HERE = Path(__file__).resolve().parent
+_LONG_WORD = re.compile(r"\S{26,}")
+_INSIDE = re.compile(r"(?<=[._/])(?=\w)")
 _PLACES = (_HERE / "templates", _HERE.parents[1] / "reports" / "templates")
 
 
@@ -64,10 +68,15 @@ class _Compiled(BytecodeCache):
         return cache_from_source(str(templates_path() / name))
 
 
+def breakable(text: str) -> Markup:
+    """A text with places to break long words at, behind dots and lines: ``aten.native_layer_norm.default``."""
+    return Markup(_LONG_WORD.sub(lambda word: _INSIDE.sub("<wbr>", word[0]), str(escape(visible(text)))))
+
+
 @lru_cache(maxsize=1)
 def html_templates() -> Environment:
     """The templates of pages and their pieces, which escape all that stands in them."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(templates_path()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -77,6 +86,8 @@ def html_templates() -> Environment:
         # The last net: whatever a view forgot to make visible is made so here, before it is escaped.
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
+    made.filters["breakable"] = breakable
+    return made
 
 
 def html_piece(name: str, **parts: object) -> str:

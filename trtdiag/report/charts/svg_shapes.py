@@ -18,8 +18,8 @@ _GAP = 10.0  # between bars and texts
 _THIN = 1.5  # a tooth is drawn as a line
 _BAR = 14.0
 _TOP = 4.0  # above the first row
-LABEL_CHARS = 32
-"""Own choice: names are cut to these, so that the bars stand out."""
+LABEL_CHARS = 44
+"""Own choice: two dims with their ends, ``args[0].shape[2] min, args[0].shape[3] max``, are not cut."""
 _TEXT_DROP = 4.0  # from the middle of a row to the base line of its text
 SERIES = ("series-1", "series-2", "series-3", "series-4")
 """The inks of what has no colour of its own; legends and labels say the same in words."""

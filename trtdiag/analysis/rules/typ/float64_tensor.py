@@ -41,7 +41,7 @@ def float64_tensor(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
             yield Hit(
                 f"{origin.spoken}; TensorRT has no float64",
                 (
-                    Evidence(f"{origin.root.op} gives {origin.root.dtype}", str(origin.root.frame or origin.root.node)),
+                    _introduced(origin),
                     Evidence(f"{amount(len(origin.tensors), 'tensor')} of this dtype from there on", "the graph"),
                 ),
                 place_of(program, tensor.node, tensor.op, tensor.frame),
@@ -49,6 +49,15 @@ def float64_tensor(program: Program, dtypes: DtypeFacts) -> Iterator[Hit]:
                 cause=origin.key,
                 identity=origin.identity,
             )
+
+
+def _introduced(origin: Origin) -> Evidence:
+    root = origin.root
+    if root.role is Role.INPUT:
+        return Evidence(f"{root.node} is {root.dtype}", "the program's inputs")
+    if root.role is Role.CONSTANT:
+        return Evidence(f"{root.called or root.node} is {root.dtype}", "weights and constants of the model")
+    return Evidence(f"{root.op} gives {root.dtype}", str(root.frame or root.node))
 
 
 def _advice(origin: Origin) -> str:
