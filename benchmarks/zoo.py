@@ -8,6 +8,7 @@
     python benchmarks/zoo.py --export-with 'env -u PYTHONPATH python3'    models are exported by another interpreter
     python benchmarks/zoo.py --programs FOLDER           NAME.pt2 there (by zoo_export.py) in the place of an export
     python benchmarks/zoo.py --backend tensorrt --jobs 12 --resume out.json --json out.json    goes on with what is left
+    python benchmarks/zoo.py --plan-only                 what would go into engines, and what stays at what price
 
 Each model runs in a process of its own, one thread, the longest first; ``--total-s`` ends the run, and what has not
 begun by then is in the table as not run.  ``ops`` and ``flops`` are those of the lowered graph that are in engines;
@@ -35,7 +36,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from rich.console import Console
-from zoo_table import print_table
+from zoo_table import print_plans, print_table
 
 from tests.models import zoo
 from tests.models.expected_findings import REFUSED
@@ -100,7 +101,7 @@ def row_of(name: str, asked: argparse.Namespace, ends: float) -> Row:
 
 PASSED_ON = (
     "target", "precision", "backend", "device", "export_on", "point_s", "elements", "level", "workspace_mib", "force",
-    "export_with", "programs", "search_builds", "torch_gib", "points",
+    "export_with", "programs", "search_builds", "torch_gib", "points", "plan_only",
 )  # fmt: skip
 
 
@@ -164,6 +165,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--point-s", type=float, default=30.0, help="of one point, estimated; more is skipped")
     parser.add_argument("--elements", type=float, default=2**32, help="of all tensors at a point; more is skipped")
     parser.add_argument("--torch-gib", type=float, default=8.0, help="of torch.fx's partitioner; beyond it is left out")
+    parser.add_argument("--plan-only", action="store_true", help="which ops stay and what they cost; builds nothing")
     parser.add_argument("--points", default="", metavar="LABELS", help="compare these alone: example,max")
     parser.add_argument("--search-builds", type=int, default=0, help="engines to build to find what differs")
     parser.add_argument("--no-force", dest="force", action="store_false", help="stop at ERROR findings")
@@ -197,7 +199,7 @@ def main() -> None:
                 Path(asked.json).write_text(json.dumps(list(rows.values()), indent=1), encoding="utf-8")
     wide = Console(width=230)
     title = f"zoo, backend {asked.backend}, precision {asked.precision}, {asked.jobs} at a time: {machine(asked)}"
-    print_table([rows[name] for name in names], title, wide)
+    (print_plans if asked.plan_only else print_table)([rows[name] for name in names], title, wide)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,14 +29,18 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.models import zoo
 from tests.partition.checks import quiet, torch_partitioner, torch_segments
+from trtdiag.analysis.fallback_hits import calls, reasons
+from trtdiag.analysis.fallbacks import FallbackGroup
 from trtdiag.errors import TrtdiagError
 from trtdiag.frontend.capture import capture
 from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.lower.concrete_values import Point, UnplaceableError
-from trtdiag.options import CompileOptions, PartitionOptions, Precision
+from trtdiag.options import AnalyzeOptions, CompileOptions, PartitionOptions, Precision
 from trtdiag.partition.facts import EnginePlan, Partitioned
 from trtdiag.partition.partition import partition, symbol_sizes
+from trtdiag.pipeline.analyze import examine
 from trtdiag.pipeline.compile import compile_in_stages
+from trtdiag.pipeline.stages import Clock
 from trtdiag.pipeline.state import State
 from trtdiag.report.compile_words import movement_words
 from trtdiag.shapes.profile import DimProfile
@@ -186,6 +191,40 @@ def _row(name: str, compilation: State, program: Any, most_gib: float) -> Row:
     }
 
 
+def _planned(case: Row, source: Any) -> Row:
+    """What would go into engines, and what the ops that stay are and cost: by default, and with what brings in more."""
+    default = AnalyzeOptions(target=case["target"], precision=Precision(case["precision"]))
+    more = replace(default, truncate_double=True, partition=PartitionOptions(random="engine"))
+    plans = {}
+    for name, options in {"by default": default, "--random engine --truncate-double": more}.items():
+        facts = examine(source, options, Clock(lambda stage: print("in", stage, file=sys.stderr, flush=True)))
+        assert facts.partition is not None
+        ops, inside, flops, flops_inside = _shares(facts.partition.plan, dict(facts.program.hints))
+        told = {left.node for group in facts.partition.groups for left in group.left}
+        others = [f for f in facts.partition.plan.partitioned.fallback if f.node not in told]
+        plans[name] = {
+            "ops": ops,
+            "inside": inside,
+            "flops": flops,
+            "flops_inside": flops_inside,
+            "segments": len(facts.partition.plan.partitioned.segments),
+            "others": dict(Counter(f"{one.op}: {one.limit.code}" for one in others)),
+            "left": [_left(group) for group in facts.partition.groups],
+        }
+    return {"model": case["model"], "state": "planned", "plans": plans}
+
+
+def _left(group: FallbackGroup) -> Row:
+    return {
+        "ops": calls(group),
+        "count": len(group.left),
+        "reason": f"{group.code}: {reasons(group)}",
+        "engines": group.engines_saved,
+        "other_ops": group.drawn_along,
+        "bytes": group.crossing.opt,
+    }
+
+
 def _live(case: Row) -> tuple[str, Any]:
     """The program of a model that is exported here: what became of that, and the program."""
     try:
@@ -233,6 +272,8 @@ def _compiled(case: Row, folder: str) -> Row:
     state, source = _exported(case, folder)
     if source is None or state != "exported":
         return {"model": case["model"], "state": state}
+    if case["plan_only"]:
+        return _planned(case, source)
     if case["backend"] == "reference-cuda":
         import benchmarks.reference_elsewhere  # noqa: F401  # adds the backend
     options = CompileOptions(

@@ -28,6 +28,39 @@ def print_table(rows: list[Row], title: str, console: Console) -> None:
     _details(rows, console)
 
 
+def print_plans(rows: list[Row], title: str, console: Console) -> None:
+    """Print what would go into engines, and each group of ops that stays, with its reason and its price."""
+    done = [row for row in rows if row["state"] == "planned"]
+    for name in done[0]["plans"] if done else ():
+        _plans({row["model"]: row["plans"][name] for row in done}, f"{title}, {name}", console)
+    for row in rows:
+        if row["state"] != "planned":
+            console.print(escape(f"{row['model']}: {row['state']}"), soft_wrap=True)
+
+
+def _plans(plans: dict[str, Row], title: str, console: Console) -> None:
+    table = Table(title=title)
+    for column in ("model", "ops", "% in", "% FLOPs", "engines", "stay", "ops that stay", "reason", "price"):
+        table.add_column(column)
+    for model, plan in plans.items():
+        shown = (model, str(plan["ops"]), _share(plan["inside"], plan["ops"]))
+        more = (_share(plan["flops_inside"], plan["flops"]), str(plan["segments"]))
+        for left in plan["left"]:
+            price = f"{left['engines']} engines, {left['other_ops']} other ops, {left['bytes']} bytes cross"
+            table.add_row(*shown, *more, str(left["count"]), left["ops"], escape(left["reason"]), price)
+        if not plan["left"]:
+            table.add_row(*shown, *more)
+    console.print(table)
+    ops, inside = (sum(plan[key] for plan in plans.values()) for key in ("ops", "inside"))
+    stay = sum(left["count"] for plan in plans.values() for left in plan["left"])
+    others = sum((Counter(plan["others"]) for plan in plans.values()), Counter[str]())
+    console.print(
+        f"{len(plans)} models, {sum(plan['segments'] == 1 for plan in plans.values())} of them one engine; "
+        f"{inside} of {ops} ops in engines, {100 * inside / max(ops, 1):.3f} %; {stay} stay"
+    )
+    console.print(f"others that are in no engine, of their own kind: {dict(others) or 'none'}")
+
+
 def _share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f}" if whole else "-"
 
