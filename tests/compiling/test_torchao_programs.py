@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
+from tests.compiling.torchao_configs import inputs, rows
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 
@@ -49,60 +51,59 @@ def compiled(program: ExportedProgram, target: str) -> tuple[Any, Counter[tuple[
     return found, layers
 
 
-def _configs() -> dict[str, tuple[Any, tuple[str, str] | None]]:
-    """By name: what ``quantize_`` is given, and a layer that 11.4 has for it."""
-    from torchao import quantization as q
-
-    return {
-        "int8 weights": (q.Int8WeightOnlyConfig(), ("Dequantize", "int8")),
-        "int8 weights by row": (
-            q.IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=q.PerAxis(0)),
-            ("Dequantize", "int8"),
-        ),
-        "int4 weights in blocks": (
-            q.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=q.PerGroup(32)),
-            ("Dequantize", "int4"),
-        ),
-        "float8 weights": (q.Float8WeightOnlyConfig(), ("Dequantize", "float8_e4m3fn")),
-        "dynamic int8": (q.Int8DynamicActivationInt8WeightConfig(), ("Dequantize", "int8")),
-        "dynamic int8, int4 weights": (
-            q.Int8DynamicActivationIntxWeightConfig(weight_dtype=torch.int4, weight_granularity=q.PerGroup(32)),
-            ("Dequantize", "int4"),
-        ),
-    }
+TARGETS = ("8.6", "10.16", "11.4")
+# Every configuration with two products; some beside attention and norms, whose sizes in front are two, or convolutions.
+CASES = [("perceptron", name) for name in rows()] + [
+    (model, name)
+    for model in ("block", "convolutions")
+    for name in (
+        "int8 weights by row",
+        "dynamic int8",
+        "static int8",
+        "int4 weights in blocks",
+        "dynamic float8 by row",
+    )
+]
 
 
-NAMES = (
-    "int8 weights",
-    "int8 weights by row",
-    "int4 weights in blocks",
-    "float8 weights",
-    "dynamic int8",
-    "dynamic int8, int4 weights",
-)
-
-
-@pytest.mark.parametrize("target", ["8.6", "10.16", "11.4"])
-@pytest.mark.parametrize("name", NAMES)
-def test_tensor_subclasses_are_one_engine(name: str, target: str) -> None:
-    config, layer = _configs()[name]
-    model = Two().eval()
+@pytest.mark.parametrize(("model", "name"), CASES)
+def test_what_becomes_of_each_configuration(model: str, name: str) -> None:
+    row = rows()[name]
+    kind, x, dims = inputs()[model]
+    quantized, x = kind().eval().to(row.dtype), x.to(row.dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchao's, of its own layouts
-        torchao.quantization.quantize_(model, config)
-        exported = export(model, (X,), dynamic_shapes=DIMS)
-    found, layers = compiled(exported, target)
-    if target != "8.6":
-        assert layers[layer] == 2
-    x = torch.randn(16, 64)
-    with torch.no_grad():
-        # Dynamic scales follow from the greatest element of a row, so single steps of 1/127 may differ.
-        atol = 0.05 if "dynamic" in name else 1e-4
-        torch.testing.assert_close(found.compiled(x), model(x), rtol=1e-4, atol=atol)
+        row.quantize(quantized)
+        exported = export(quantized, (x,), dynamic_shapes={"x": dims})
+    products = sum(isinstance(module, nn.Linear) for module in quantized.modules())
+    for target in TARGETS:
+        found = compile_in_stages(
+            exported, CompileOptions(target, "reference", partition=PartitionOptions(min_segment_ops=0))
+        )
+        old = target == "8.6"
+        left = {each.limit.code for each in found.plan.partitioned.fallback if each.computes}
+        assert left == (row.stays if old else set())
+        assert len(found.converted) == 1 or left
+        counted = Counter(layer for one in found.converted for layer in _quantized_layers(one.network))
+        wanted = {} if row.dtype is torch.bfloat16 and old else row.old if old else row.layers
+        assert counted == {layer: count * products for layer, count in wanted.items()}
+        if not old:
+            rules = {each.rule for each in found.report.analysis.findings}
+            assert {rule for rule in rules if rule.startswith("TYP")} == row.rules
+        else:
+            assert bool(left) == any(each.rule == "OPS502" for each in found.report.analysis.findings)
+        assert found.verification is not None
+        assert found.verification.passed
+        worst = found.verification.worst
+        assert worst is not None
+        # A norm adds up in its own order; of numbers next to the middle of two steps some then go to the other.
+        assert worst.max_rel <= (row.rel if model == "perceptron" else 1e-2)
 
 
-def test_every_name_has_a_config() -> None:
-    assert tuple(_configs()) == NAMES
+def _quantized_layers(network: Any) -> Iterator[tuple[str, str]]:
+    for placed in network.layers:
+        if placed.layer.kind in ("Quantize", "Dequantize"):
+            yield placed.layer.kind, network.tensors[placed.inputs[0]].dtype.value
 
 
 def test_float8_with_one_scale() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import trtdiag
 from tests.convert.op_check import OLD_THEN_NEW, Outcome, check_op
 from tests.harness.quantizing_ops import DECOMPOSED, MODEL_OPTIMIZER
 from trtdiag.convert.registry import converters
@@ -155,6 +156,71 @@ def test_products_of_int8_are_exact(inner: int, constants: bool) -> None:
     check(torch.ops.aten._int_mm.default, left, right, constants=constants, dynamic=constants)
 
 
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
+def test_weights_of_int8_that_pytorch_multiplies_itself(target: str) -> None:
+    weight = torch.randint(-128, 128, (24, 64), dtype=torch.int8)
+    found = check_op(
+        torch.ops.aten._weight_int8pack_mm.default,
+        (torch.randn(17, 64), weight, torch.rand(24) + 0.1),
+        tolerance=(1e-5, 1e-3),  # of sums of up to 1000, in another order
+        constants=True,
+        dynamic=True,
+        target=target,
+    )
+    assert ("Dequantize" in kinds(found)) is (target != "8.6")
+
+
+FLOAT8 = torch.float8_e4m3fn
+
+
+@pytest.mark.parametrize("bias", [None, torch.randn(48)], ids=["alone", "bias"])
+@pytest.mark.parametrize("scales", ["one", "rows"])
+def test_products_of_float8(scales: str, bias: Tensor | None) -> None:
+    left, right = torch.randn(17, 64).to(FLOAT8), torch.randn(48, 64).to(FLOAT8).t()
+    by_row = (torch.rand(17, 1) + 0.1, torch.rand(1, 48) + 0.1)
+    given = by_row if scales == "rows" else (torch.tensor(0.5), torch.tensor(0.25))
+    check_op(torch.ops.aten._scaled_mm.default, (left, right, *given, bias, None, torch.float32), constants=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_cast_to_float8_is_the_layer(dtype: torch.dtype) -> None:
+    # Ties of every magnitude, the least numbers, zeros, and what is greater than float8 holds.
+    steps = torch.arange(0, 16).float() / 16 + 1
+    x = torch.cat([steps * 2.0**power for power in range(-11, 10)])
+    x = torch.cat([x, -x, torch.tensor([0.0, -0.0, 448.0, 463.0, 464.0, 480.0, 6e4, -6e4])]).reshape(1, -1)
+
+    def rounded(x: Tensor) -> Tensor:
+        return x.to(FLOAT8).to(torch.float32)
+
+    exported = torch.export.export(_Of(rounded), (x.to(dtype),))
+    compiled = trtdiag.compile(exported, target="11.4", backend="reference", min_segment_ops=0)
+    assert compiled.report.analysis.compilation.engines
+    equal(rounded(x.to(dtype)), compiled(x.to(dtype)))
+
+
+class _Of(torch.nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", ["_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu"])
+def test_packed_weights_stay_and_the_reason_says_what_to_do(name: str) -> None:
+    packed = torch.zeros((8, 1, 32, 4), dtype=torch.int32)
+    if name.endswith("cpu"):
+        packed = torch.zeros((64, 64), dtype=torch.uint8)
+    op, scales = getattr(torch.ops.aten, name).default, torch.ones(1, 64, 2, dtype=torch.bfloat16)
+    x = torch.randn(4, 128, dtype=torch.bfloat16)
+    exported = torch.export.export(_Of(lambda x: op(x, packed, 128, scales)), (x,))
+    (found,) = [each for each in trtdiag.analyze(exported, target="11.4").findings if each.rule == "OPS501"]
+    assert "packed for its own kernel" in found.evidence[0].fact
+    assert found.fix is not None
+    assert "IntxWeightOnlyConfig" in found.fix.title
+
+
 def _refused(op: Any, *args: Any, **more: Any) -> set[str]:
     return {limit.code for limit in check_op(op, args, **more).limits.values()}
 
@@ -174,7 +240,7 @@ def test_what_is_refused_is_told() -> None:
 
 def test_every_converter_is_tried_here() -> None:
     tried = {"quantize_per_tensor", "quantize_per_channel", "dequantize_per_tensor", "dequantize_per_channel"}
-    tried |= {"dequantize_per_channel_group", "quantize_op", "_int_mm"}
+    tried |= {"dequantize_per_channel_group", "quantize_op", "_int_mm", "_weight_int8pack_mm", "_scaled_mm"}
     tried |= {f"fake_quantize_per_{what}_affine{mask}" for what in ("tensor", "channel") for mask in ("", "_cachemask")}
     # Fake quantization of channels, which has no kernel for fake tensors, is in tests/lower/test_lowered_quantizers.py;
     # ops of torchao are in tests/compiling/test_torchao_programs.py.

@@ -19,7 +19,7 @@ from trtdiag.errors import InternalError
 from trtdiag.frontend.user_code import said
 from trtdiag.graph.limit import FROM_DATA, Limit
 from trtdiag.graph.node_kinds import NodeKind, classify
-from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, target_name
+from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, short_name, target_name
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES
 from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
@@ -57,6 +57,14 @@ def _no_greatest(symbol: str) -> Limit:
     )
 
 
+_PACKED = ("_weight_int4pack_mm", "_dyn_quant_matmul_4bit", "bf16i4bf16", "f8i4bf16")
+"""Products of torch and of mslk with weights of 4 bits, in the order that a kernel reads them in."""
+_UNPACKED = (
+    "quantize with torchao's IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)), whose weights of "
+    "4 bits engines hold as they are"
+)
+
+
 class _Trials:
     def __init__(self, source: ConversionContext) -> None:
         self._source = source
@@ -78,6 +86,8 @@ class _Trials:
             steps = why_not_unrolled(node, op)
             if steps:
                 return Limit("time-steps", steps, "give it a sequence that is not packed")
+            if short_name(op).startswith(_PACKED):
+                return Limit("no-converter", f"{target_name(op)} reads weights packed for its own kernel", _UNPACKED)
             return Limit("no-converter", f"{target_name(op)} has no converter for TensorRT")
         unbounded = self._unbounded(node)
         if unbounded is not None:

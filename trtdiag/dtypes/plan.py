@@ -14,13 +14,14 @@ from trtdiag.dtypes.plan_complex import complex_limit
 from trtdiag.dtypes.plan_doubles import Doubles
 from trtdiag.dtypes.plan_facts import PlannedTensor, TypePlan
 from trtdiag.dtypes.plan_integers import NARROW, Integers
-from trtdiag.dtypes.plan_uint8 import is_uint8_at_the_edge
+from trtdiag.dtypes.plan_uint8 import is_cast, is_uint8_at_the_edge
 from trtdiag.dtypes.planned_dtype import Planned, no_counterpart
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.inputs import Placeholder, placeholders_of
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.node_kinds import NodeKind, attribute_of, classify
-from trtdiag.graph.quantizers import QUANTIZED_DTYPES, is_quantizer_node, makes_floats
+from trtdiag.graph.operators import named_arguments, operator_of
+from trtdiag.graph.quantizers import QUANTIZED_DTYPES, makes_floats
 from trtdiag.graph.values import leaves
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.symbolic.ranges import Range
@@ -107,7 +108,7 @@ class _Planning:
             planned = Planned(torch.uint8, "enters or leaves next to its cast")
         elif dtype in QUANTIZED_DTYPES and self._is_dequantized_weight(node):
             planned = Planned(dtype, "it is dequantized where it is read")
-        elif dtype == torch.float8_e4m3fn and (self._held(node) is not None or is_quantizer_node(node)):
+        elif dtype == torch.float8_e4m3fn and not _rounds_by_example(node):
             planned = Planned(torch.float32, f"float32 holds every {dtype_text(dtype)}")
         elif dtype in NARROW:
             planned = Planned(torch.int32, f"int32 holds every {dtype_text(dtype)}")
@@ -170,6 +171,12 @@ class _Planning:
         known = self.roles.get(node.name) if node.op == "placeholder" else None
         value = attribute_of(self.lowered.graph_module, node) if known is None else known.tensor
         return value if isinstance(value, torch.Tensor) else None
+
+
+def _rounds_by_example(node: Node) -> bool:
+    """Whether it is a cast that takes its dtype from another tensor, which converters do not see."""
+    op = operator_of(node)
+    return op is not None and is_cast(node) and "dtype" not in named_arguments(node, op)
 
 
 def _tensors_of(node: Node) -> list[torch.Tensor]:

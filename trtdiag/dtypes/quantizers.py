@@ -37,6 +37,7 @@ _COMPUTE_IN_FLOATS = (
     " _softmax log_softmax layer_norm native_layer_norm rms_norm group_norm native_group_norm instance_norm batch_norm"
     " _native_batch_norm_legit_no_training scaled_dot_product_attention exp log sqrt rsqrt pow sin cos erf embedding"
 )
+_OF_DATA = "what a program computes has one scale for the whole tensor there"
 _IN_FLOATS = frozenset(_COMPUTE_IN_FLOATS.split())
 """Ops that no kernel of INT8 computes by itself; those behind a product are part of its kernel."""
 
@@ -147,10 +148,13 @@ def _is_dequantized(node: Node) -> bool:
 
 def _odd_axis(node: Node, quantizer: Quantizer, readers: list[tuple[Node, Node]], *, weight: bool) -> str:
     """Why TensorRT does not fuse scales along this dim; empty where it does, or that is not known."""
+    if quantizer.grain is Grain.OTHER or (quantizer.grain is Grain.BLOCK and quantizer.bits != 4):
+        what = "weights of 8 bits have one for each output channel" if weight else _OF_DATA
+        return f"{what}, and by blocks it takes those of 4 bits alone"
     if quantizer.grain is not Grain.CHANNEL:
         return ""
     if not weight:
-        return "what a program computes has one scale for the whole tensor there"
+        return _OF_DATA
     for reader, taken in readers:
         op = operator_of(reader)
         if op is None or short_name(op) not in PRODUCTS or taken is not node:

@@ -18,11 +18,12 @@ class Step(Enum):
 
 
 class Grain(Enum):
-    """What shares a scale: a whole tensor, each element of one dim, or each block of the last dim."""
+    """What shares a scale: a whole tensor, each element of one dim, each block of the last dim, or something else."""
 
     TENSOR = "tensor"
     CHANNEL = "channel"
     BLOCK = "block"
+    OTHER = "other"
 
 
 @dataclass(frozen=True)

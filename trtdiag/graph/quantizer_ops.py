@@ -81,10 +81,9 @@ def _affine(step: Step) -> Callable[[Mapping[str, Any], tuple[Any, ...]], Quanti
 
     def read(given: Mapping[str, Any], shape: tuple[Any, ...]) -> Quantizer | None:
         dtype = given["input_dtype" if step is Step.DEQUANTIZE else "output_dtype"]
-        found = _grain_of(given["block_size"], shape)
-        if found is None or not isinstance(dtype, torch.dtype) or dtype.is_floating_point:
+        if not isinstance(dtype, torch.dtype) or dtype.is_floating_point:
             return None
-        grain, axis, block = found
+        grain, axis, block = _grain_of(given["block_size"], shape)
         limits, said = torch.iinfo(dtype), (given["quant_min"], given["quant_max"])
         least = limits.min if said[0] is None else _number(said[0])
         greatest = limits.max if said[1] is None else _number(said[1])
@@ -104,19 +103,27 @@ def _affine(step: Step) -> Callable[[Mapping[str, Any], tuple[Any, ...]], Quanti
     return read
 
 
-def _grain_of(block: Any, shape: tuple[Any, ...]) -> tuple[Grain, int, int] | None:
-    """What shares a scale, its axis and its size; ``None`` for blocks of another form, and where sizes are symbols."""
+def _grain_of(block: Any, shape: tuple[Any, ...]) -> tuple[Grain, int, int]:
+    """What shares a scale, its axis and its size; blocks may end with dims whose sizes are symbols."""
+    other = Grain.OTHER, 0, 0
     if not isinstance(block, (list, tuple)) or len(block) != len(shape):
-        return None
-    if not all(isinstance(size, int) for size in (*block, *shape)):
-        return None
-    split = [axis for axis, (size, whole) in enumerate(zip(block, shape, strict=True)) if size != whole]
+        return other
+    pairs = list(zip(block, shape, strict=True))
+    split = [axis for axis, (size, whole) in enumerate(pairs) if not _same_size(size, whole)]
     if not split:
         return Grain.TENSOR, 0, 0
-    if len(split) == 1 and block[split[0]] == 1:
+    if len(split) == 1 and _same_size(block[split[0]], 1):
         return Grain.CHANNEL, split[0], 0
-    rows = all(size == 1 for size in block[:-1])
-    return (Grain.BLOCK, 0, block[-1]) if len(block) == 2 and rows and block[-1] > 1 else None
+    if len(block) != 2 or not all(isinstance(size, int) for size in (*block, *shape)):
+        return other
+    return (Grain.BLOCK, 0, block[-1]) if block[0] == 1 and block[-1] > 1 else other
+
+
+def _same_size(one: Any, other: Any) -> bool:
+    """Whether two sizes are the same number or are written alike; asking symbols for more would add a guard."""
+    if isinstance(one, torch.SymInt) and isinstance(other, torch.SymInt):
+        return bool(one.node.expr == other.node.expr)
+    return isinstance(one, int) and isinstance(other, int) and one == other
 
 
 def _float8(step: Step) -> Callable[[Mapping[str, Any], tuple[Any, ...]], Quantizer | None]:

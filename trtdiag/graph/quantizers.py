@@ -15,8 +15,11 @@ from trtdiag.graph.quantizer_ops import READERS
 
 QUANTIZED_DTYPES = frozenset({torch.int8, torch.float8_e4m3fn})
 """Of weights that engines may hold in as many bits as the program does."""
-PRODUCT: OpOverload = torch.ops.aten._int_mm.default  # noqa: SLF001 - its name is public, in spite of the underscore
-"""Of two matrices of int8."""
+_aten = torch.ops.aten
+PRODUCTS: frozenset[OpOverload] = frozenset(
+    {_aten._int_mm.default, _aten._scaled_mm.default, _aten._weight_int8pack_mm.default}  # noqa: SLF001 - their names are public
+)
+"""Of two matrices of int8 or float8, and of one by weights of int8."""
 _CASTS = frozenset({"_to_copy", "to", "type_as", "convert_element_type"})
 _FLOATS = frozenset({torch.float32, torch.float16, torch.bfloat16})
 
@@ -70,7 +73,7 @@ def makes_floats(node: Node) -> bool:
     """Whether a node makes floats of quantized numbers: it dequantizes them, multiplies them, or is a cast."""
     op, value = operator_of(node), node.meta.get("val")
     casts = op is not None and short_name(op) in _CASTS and isinstance(value, torch.Tensor) and value.dtype in _FLOATS
-    return casts or op is PRODUCT or is_dequantizer(node.target)
+    return casts or op in PRODUCTS or is_dequantizer(node.target)
 
 
 def decomposed_ops() -> Any:
@@ -85,7 +88,11 @@ def is_dequantizer(op: object) -> bool:
 
 
 def _value(argument: Any, held: Callable[[Node], torch.Tensor | None]) -> Any:
+    if isinstance(argument, (list, tuple)):
+        return [_value(each, held) for each in argument]
     if not isinstance(argument, Node):
         return argument
+    if isinstance(argument.meta.get("val"), torch.SymInt):
+        return argument.meta["val"]
     value = held(argument)
     return argument if value is None else value

@@ -61,6 +61,26 @@ def quantized(write: Writer, x: Value, quantizer: Quantizer, scale: Value | None
     return y.maximum(quantizer.least).minimum(quantizer.greatest)
 
 
+def rounded_to_float8(write: Writer, x: Value) -> Value:
+    """What a cast to float8_e4m3fn makes of floats, in float32: quantized with a scale of 1.
+
+    Raises:
+        Refused: ``float8-missing``.
+    """
+    cast = Quantizer(Step.QUANTIZE, Grain.TENSOR, 1.0, None, -448.0, 448.0, torch.float8_e4m3fn)
+    return quantized(write, write.cast(x, DType.FLOAT32), cast, None, None)
+
+
+def numbers_of(write: Writer, q: Value) -> Value:
+    """Whole numbers, or those of float8, in float32: as a Quantize layer gave them, past reshapes, where one did."""
+    layer = q.made_by
+    if isinstance(layer, Shuffle) and q.dtype is DType.INT32:
+        before = numbers_of(write, q.sources[0])
+        return write.add(layer, before, *q.sources[1:])
+    found = _before_cast(q)
+    return found if isinstance(found.made_by, Dequantize) else write.cast(q, DType.FLOAT32)
+
+
 def dequantized(
     write: Writer, q: Value, quantizer: Quantizer, out: DType, scale: Value | None, zero_point: Value | None
 ) -> Value:
@@ -134,9 +154,16 @@ def weight_by(write: Writer, content: torch.Tensor, out: DType) -> Value:
     return dequantized_weight(write, content, found, one, out)
 
 
+def is_quantized(x: Value) -> bool:
+    """Whether floats are what a Quantize layer gave, or that in another shape."""
+    while isinstance(x.made_by, Shuffle):
+        x = x.sources[0]
+    return isinstance(x.made_by, Dequantize)
+
+
 def paired(write: Writer, x: Value, weight: Value) -> Value:
     """Weights of floats as they are quantized, beside a tensor that is quantized; their dims may have been moved."""
-    if not isinstance(x.made_by, Dequantize):
+    if not is_quantized(x):
         return weight
     layer = weight.made_by
     if isinstance(layer, Shuffle) and len(weight.sources) == 1:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import torch
+
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.quantized import weight_by
+from trtdiag.convert.layer_writers.quantized import rounded_to_float8, weight_by
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
@@ -46,8 +48,12 @@ def converted(call: Call) -> Value:
     aten::to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat?
         memory_format=None) -> Tensor(a)
     aten::type_as(Tensor self, Tensor other) -> Tensor
+
+    To float8_e4m3fn by a Quantize layer with a scale of 1, from TensorRT 10 on.
     """
     content, dtype = call.held.get("self"), call.out.dtype
+    if call.arguments.get("dtype") is torch.float8_e4m3fn:
+        return rounded_to_float8(call.write, call.tensor("self"))
     if content is not None and content.dtype in QUANTIZED_DTYPES and dtype.is_float:
         return weight_by(call.write, content, dtype)
     return _as(call.write, call.tensor("self"), dtype)

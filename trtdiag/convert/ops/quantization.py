@@ -8,10 +8,17 @@ import torch
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.matmul import product
-from trtdiag.convert.layer_writers.quantized import dequantized, dequantized_weight, quantized, weight_by
+from trtdiag.convert.layer_writers.quantized import (
+    dequantized,
+    dequantized_weight,
+    is_quantized,
+    numbers_of,
+    quantized,
+    weight_by,
+)
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.graph.quantizer import Quantizer, Step, is_symmetric, scales_of
+from trtdiag.graph.quantizer import Grain, Quantizer, Step, is_symmetric, scales_of
 from trtdiag.graph.quantizers import read_quantizer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation
@@ -114,23 +121,77 @@ def fake_quantize(call: Call) -> Value | list[Value | None]:
 def integer_product(call: Call) -> Value:
     """aten::_int_mm(Tensor self, Tensor mat2) -> Tensor
 
-    In float32, over so few elements at a time that every sum is exact, and these added as int32.
+    In INT8 behind a Quantize layer, whose scale is a constant; else in float32, over so few elements at a time that
+    every sum is exact, and these added as int32.
     """
     write = call.write
-    left, right = write.cast(call.tensor("self"), DType.FLOAT32), call.tensor("mat2")
+    left, right = numbers_of(write, call.tensor("self")), call.tensor("mat2")
     content = call.held.get("mat2")
     inner = right.shape[0]
     if not isinstance(inner, Num):
         raise refuse("dynamic-attribute", "it sums over a number of elements that is known only when it runs")
     parts = []
-    for start in range(0, int(inner.value), _EXACT):
-        size = min(_EXACT, int(inner.value) - start)
+    most = _EXACT if not is_quantized(left) else max(int(inner.value), 1)  # kernels of INT8 add as int32
+    for start in range(0, int(inner.value), most):
+        size = min(most, int(inner.value) - start)
         if content is not None and content.dtype is torch.int8:
             rows = weight_by(write, content[start : start + size], DType.FLOAT32)
         else:
             rows = write.cast(write.part(right, 0, start, size), DType.FLOAT32)
         parts.append(write.cast(product(write, write.part(left, 1, start, size), rows), call.out.dtype))
     return write.fold(ElementWiseOperation.SUM, parts)
+
+
+@converter
+def product_with_int8(call: Call) -> Value:
+    """aten::_weight_int8pack_mm(Tensor self, Tensor mat2, Tensor scales) -> Tensor
+
+    With weights of int8 behind Dequantize, a scale for each output channel.
+    """
+    write, content, scales = call.write, call.held.get("mat2"), call.held.get("scales")
+    if content is None or scales is None:
+        raise refuse("quantizer-form", "its weights are known only when it runs", "hold them in the module")
+    found = Quantizer(Step.DEQUANTIZE, Grain.CHANNEL, scales, None, -128, 127, torch.int8)
+    dtype = call.out.dtype
+    known = scales_of(found)
+    if known is None:
+        raise refuse("quantizer-scale", "its scale is 0, negative or not finite", "quantize the model again")
+    weight = dequantized_weight(write, content, found, known, dtype)
+    x = write.cast(call.tensor("self"), dtype)
+    return product(write, x, weight, transposed=True)
+
+
+@converter
+def float8_product(call: Call) -> Value:
+    """aten::_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor?
+        scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor
+
+    A product of float8 numbers, multiplied by its scales behind it: one for each tensor, or one for each row of the
+    first and each column of the second.
+    """
+    write = call.write
+    if call.has("scale_result"):
+        raise refuse("quantizer-form", "its result is quantized again", "leave scale_result out and quantize behind it")
+    left, right = write.cast(call.tensor("self"), DType.FLOAT32), call.tensor("mat2")
+    content = call.held.get("mat2")
+    if content is not None and content.dtype is torch.float8_e4m3fn:
+        right = weight_by(write, content, DType.FLOAT32)
+    y = product(write, left, write.cast(right, DType.FLOAT32))
+    for name, axis in (("scale_a", 0), ("scale_b", 1)):
+        scale = call.tensor(name)
+        others = [size for dim, size in enumerate(scale.shape) if dim != axis or scale.rank != y.rank]
+        along = scale.rank == y.rank and write.builder.facts.equal(scale.shape[axis], y.shape[axis])
+        if any(size != Num(1) for size in others) or not (along or all(size == Num(1) for size in scale.shape)):
+            raise refuse(
+                "quantizer-form",
+                f"{name} has {scale.rank} dims with scales of blocks, and a product is multiplied by those of rows",
+                "quantize with one scale for each tensor or row",
+            )
+        scale = scale if scale.rank == y.rank else write.reshape(scale, [Num(1)] * y.rank)
+        y = write.elementwise(ElementWiseOperation.PROD, y, write.cast(scale, DType.FLOAT32))
+    if call.has("bias"):
+        y = y + write.cast(call.tensor("bias"), DType.FLOAT32)
+    return write.cast(y, call.out.dtype)
 
 
 def _read(call: Call) -> Quantizer:

@@ -39,6 +39,7 @@ def name_quantizers_alike(draft: Draft) -> int:
         if (
             found is not None
             and not found.is_float8
+            and found.grain is not Grain.OTHER
             and scales_of(found) is not None
             and _rewritten(draft, node, found)
         ):
@@ -50,6 +51,10 @@ def _held(draft: Draft) -> Callable[[Node], torch.Tensor | None]:
     tensors = constant_tensors(draft.input_specs, draft.output_specs, draft.tensors, draft.graph)
 
     def held(node: Node) -> torch.Tensor | None:
+        if operator_of(node) is ATEN.zeros_like.default:  # as torchao writes zero points that are not there
+            like = node.meta["val"]
+            sizes = tuple(like.shape)
+            return torch.zeros(sizes, dtype=like.dtype) if all(isinstance(size, int) for size in sizes) else None
         found = tensors.get(node.name) if node.op == "placeholder" else None
         return None if isinstance(found, FakeTensor) else found
 
@@ -103,6 +108,10 @@ def _parameters(draft: Draft, node: Node, found: Quantizer) -> tuple[Any, Any]:
     if found.grain is Grain.BLOCK:
         shape = [node.all_input_nodes[0].meta["val"].shape[0], -1]
     scale = _shaped(draft, node, scale, shape, "scales")
+    if value.dtype is not torch.float32:  # what is multiplied by it is rounded to float32, and not to its digits
+        with draft.mode:
+            wide = torch.empty_like(scale.meta["val"], dtype=torch.float32)
+        scale = insert_call(draft.graph, ATEN._to_copy.default, (scale,), wide, node, "wide", {"dtype": torch.float32})
     if isinstance(zero_point, Node):
         zero_point = _shaped(draft, node, zero_point, shape, "zero_points")
     elif zero_point is None:
