@@ -12,9 +12,9 @@ goes into caches.
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -223,10 +223,10 @@ def generated(model: Model, program: Any, eager: Any, steps: int, device: str) -
 
 def ways(compiled: trtdiag.CompiledProgram) -> dict[str, Any]:
     """Both ways to run a compiled program: as it is, and as torch.export alone loads it."""
-    file = io.BytesIO()
-    torch.export.save(compiled.exported_program, file)
-    file.seek(0)
-    return {"compiled program": compiled, "torch.export.load": torch.export.load(file).module()}
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/step.pt2"
+        trtdiag.save(compiled, file)
+        return {"compiled program": compiled, "torch.export.load": torch.export.load(file).module()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -48,10 +48,12 @@ A cache is an input or a buffer of the program, of floats and (batch, heads, ste
 follow one another, at one place for all batches or at one for each. Its old elements are read by nothing else, the
 program does not return it, and only the same engine reads its new ones. Then nothing of it is copied: the engine's
 manifest says which output is the memory of which input, and a loaded or compiled program binds it so. Every other
-cache is written to a new tensor and copied back; `compile` says which and why. A call copies, too, where a tensor that
-it is given shares memory with a cache or a cache is not row-major, and so does a program that `torch.export.load` runs
-or that is exported again: there the op that runs engines changes no input. 8.6 copies always: none of its layers
-promises to read an element before it writes there, so an output bound to the memory of its input could be wrong.
+cache is written to a new tensor and copied back; `compile` says which and why. `torch.export.load` runs
+such a file with the same effect (`trtdiag::write_caches`). A call copies, too, where a tensor that it is given shares
+memory with a cache or a cache is not row-major, and so does a program that is exported again, or whose
+`exported_program` is saved by `torch.export.save`: there the op that runs engines changes no input. 8.6 copies always:
+none of its layers promises to read an element before it writes there, so an output bound to the memory of its input
+could be wrong.
 
 Quantize and Dequantize are what quantized programs become (int8 with one scale for tensors, int8, int4 in blocks and
 float8 for weights); 8.6 takes weights of int8 as floats behind both. DynamicQuantize and an Attention whose softmax is

@@ -35,7 +35,7 @@ def test_own_code_on_a_target_without_a_layer_for_caches(steps: int, capsys: pyt
 def test_own_code_on_a_target_that_writes_in_place(steps: int, capsys: pytest.CaptureFixture[str]) -> None:
     called, loaded = lines(capsys, "own", "--target", "11.4", "--steps", str(steps))
     assert called == (0, 0, 0)
-    assert loaded[2] == 2 * 4 * steps  # the op of torch.export.load changes no input: docs/how-to/decode.md
+    assert loaded[1:] == (0, 0)
 
 
 @pytest.mark.zoo
@@ -45,7 +45,6 @@ def test_the_static_cache_of_transformers(target: str, capsys: pytest.CaptureFix
     pytest.importorskip("transformers")
     declare_missing_ops()
     called, loaded = lines(capsys, "static-cache", "--target", target)
-    assert called[2] == 0
+    assert called[2] == loaded[2] == 0
     if target == "8.6":
         assert called[1] == loaded[1] == 4 * ROW // 2
-        assert loaded[2] == 0

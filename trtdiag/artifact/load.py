@@ -32,6 +32,7 @@ from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.engine_cache import engine_digest
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
+from trtdiag.runtime.writing_calls import with_given_caches
 
 _AGAIN = "copy the file again from where it was saved, or compile the program again"
 
@@ -84,7 +85,7 @@ def load_anywhere(
             description = description_from_text(container.read(EXTRA + MEMBER).decode("utf-8", "replace"), file)
             networks = tuple(_network(container, index, entry) for index, entry in enumerate(description.engines))
             plan = read_plan(container)
-        exported = read_archive(path).exported
+        exported = with_given_caches(read_archive(path).exported)
     except CaptureError as error:
         raise ArtifactError(error.message, because=error.because, fix=error.fix, reference=error.reference) from error
     if plan is None and (weights is not None or description.weights != "inside"):

@@ -29,6 +29,7 @@ from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.unsavable import unsavable_part
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import engine_nodes
+from trtdiag.runtime.writing_calls import with_written_caches
 from trtdiag.wording import first_line
 
 
@@ -86,7 +87,7 @@ def save(compiled: CompiledProgram, path: str | os.PathLike[str]) -> None:
     if compiled.refit_plan is not None:
         tensors = kept_tensors(compiled.refit_plan, where)
     with atomic_file(path) as file:
-        _fill(file, program, extra, tensors)
+        _fill(file, with_written_caches(program), extra, tensors)
 
 
 def _fill(file: IO[bytes], program: ExportedProgram, extra: dict[str, str], tensors: dict[str, torch.Tensor]) -> None:

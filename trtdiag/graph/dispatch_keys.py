@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -39,3 +39,35 @@ def never_traced(function: _Function) -> _Function:
     except AttributeError:
         return torch.compiler.disable(function)  # type: ignore[no-untyped-call,no-any-return]  # as torch is
     return function
+
+
+def without_writes(
+    function: Callable[..., Sequence[torch.Tensor]], given: Sequence[torch.Tensor], written: Sequence[int]
+) -> list[torch.Tensor]:
+    """For a kernel of ``Functionalize``: a call that changes its tensors as one that changes nothing.
+
+    torch does that by itself for ops that return one tensor, and not for those that return a list of them.
+
+    Args:
+        function: From tensors to what they are left with, in the order of ``written``, and further results.
+        given: Its tensors, as the kernel has them; they are changed.
+        written: The indices of those that change.
+
+    Returns:
+        The further results.
+    """
+    plain = [_unwrapped(tensor) for tensor in given]
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEYS.Functionalize)):  # noqa: SLF001
+        made = function(plain)
+    for index, new in zip(written, made, strict=False):
+        torch._functionalize_replace(given[index], new)  # noqa: SLF001
+        torch._functionalize_commit_update(given[index])  # noqa: SLF001
+        torch._functionalize_sync(given[index])  # noqa: SLF001
+    return [torch._to_functional_tensor(result) for result in made[len(written) :]]  # noqa: SLF001
+
+
+def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    if not torch._is_functional_tensor(tensor):  # noqa: SLF001
+        return tensor
+    torch._functionalize_sync(tensor)  # noqa: SLF001
+    return torch._from_functional_tensor(tensor)  # noqa: SLF001

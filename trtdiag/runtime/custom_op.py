@@ -1,4 +1,4 @@
-"""The custom op ``trtdiag::execute_engine``; importing this module registers it.
+"""The custom ops ``trtdiag::execute_engine`` and ``trtdiag::write_caches``; importing this module registers them.
 
 The engine and its manifest are arguments, so that a saved program holds all that it needs.  What the op does is
 imported when it first runs: registering costs next to nothing, and so does ``import trtdiag``.
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 NAME = "trtdiag::execute_engine"
 SCHEMA = "(Tensor[] inputs, Tensor engine, str manifest) -> Tensor[]"
+WRITING = "trtdiag::write_caches"
+WRITING_SCHEMA = "(Tensor[] inputs, Tensor(a!)[] caches, Tensor engine, str manifest) -> Tensor[]"
+"""For files: the inputs that an engine writes to stand by themselves, and what it gives is the rest."""
 
 Outputs = Sequence[torch.Tensor]
 
@@ -47,6 +50,31 @@ def _describe(inputs: Sequence[torch.Tensor], engine: torch.Tensor, manifest: st
     from trtdiag.runtime.execution import describe
 
     return describe(inputs, engine, manifest)
+
+
+@never_traced
+def _write(
+    inputs: Sequence[torch.Tensor], caches: Sequence[torch.Tensor], engine: torch.Tensor, manifest: str
+) -> Outputs:
+    from trtdiag.runtime.in_place_execution import execute_and_write
+
+    return execute_and_write(inputs, caches, engine, manifest)
+
+
+def _describe_rest(
+    inputs: Sequence[torch.Tensor], caches: Sequence[torch.Tensor], engine: torch.Tensor, manifest: str
+) -> list[torch.Tensor]:
+    from trtdiag.runtime.in_place_execution import describe_rest
+
+    return describe_rest(inputs, caches, engine, manifest)
+
+
+def _write_nothing(
+    inputs: Sequence[torch.Tensor], caches: Sequence[torch.Tensor], engine: torch.Tensor, manifest: str
+) -> list[torch.Tensor]:
+    from trtdiag.runtime.in_place_execution import write_nothing
+
+    return write_nothing(inputs, caches, engine, manifest)
 
 
 def _refuse_gradient(ctx: Any, *gradients: Any) -> Any:
@@ -92,8 +120,13 @@ def _register() -> None:
     torch.library.impl(NAME, "CompositeExplicitAutograd", _execute, lib=_LIBRARY)
     torch.library.register_fake(NAME, _describe, lib=_LIBRARY)
     torch.library.register_autograd(NAME, _refuse_gradient, lib=_LIBRARY)
+    torch.library.define(WRITING, WRITING_SCHEMA, lib=_LIBRARY, tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.impl(WRITING, "CompositeExplicitAutograd", _write, lib=_LIBRARY)
+    torch.library.register_fake(WRITING, _describe_rest, lib=_LIBRARY)
+    torch.library.impl(WRITING, "Functionalize", _write_nothing, lib=_LIBRARY)
 
 
 _register()
 
 EXECUTE_ENGINE = torch.ops.trtdiag.execute_engine.default
+WRITE_CACHES = torch.ops.trtdiag.write_caches.default

@@ -9,12 +9,15 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
+from trtdiag.errors import ArtifactError
+from trtdiag.graph.op_calls import without_writes
 from trtdiag.graph.operators import ATEN, reads_sizes
 from trtdiag.graph.tensor_signature import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_inputs import check_engine_inputs
-from trtdiag.runtime.execution import execute, loaded, run_checked, unshared
+from trtdiag.runtime.execution import describe, execute, loaded, run_checked, unshared
 
 
 def execute_in_place(
@@ -48,6 +51,78 @@ def execute_in_place(
     outputs = run_checked(loaded(manifest, given, engine), manifest, given)
     torch.autograd.graph.increment_version(written)
     return outputs
+
+
+def execute_and_write(
+    inputs: Sequence[torch.Tensor], caches: Sequence[torch.Tensor], engine: torch.Tensor, text: str
+) -> list[torch.Tensor]:
+    """The outputs of an engine but for those that its caches are left with, which are written.
+
+    Args:
+        inputs: Its inputs without caches.
+        caches: The inputs that it writes to, in the order of its inputs.
+        engine: Its bytes.
+        text: Its manifest.
+
+    Raises:
+        ShapeOutOfRangeError: As ``execute``.
+        UserError: As ``execute``.
+        ArtifactError: As ``execute``.
+    """
+    manifest = manifest_from_text(text)
+    given = _joined(manifest, inputs, caches)
+    if may_be_written(caches, inputs):
+        check_engine_inputs(text, given)
+        outputs = run_checked(loaded(manifest, given, engine), manifest, given)
+        torch.autograd.graph.increment_version(caches)
+    else:
+        outputs = execute(given, engine, text)
+        for output, place in manifest.written.items():
+            given[place].copy_(outputs[output])
+    return _rest(manifest, outputs)
+
+
+def describe_rest(
+    inputs: Sequence[torch.Tensor], caches: Sequence[torch.Tensor], engine: torch.Tensor, text: str
+) -> list[torch.Tensor]:
+    """Empty outputs of such a call; raises as ``describe``."""
+    manifest = manifest_from_text(text)
+    return _rest(manifest, describe(_joined(manifest, inputs, caches), engine, text))
+
+
+def write_nothing(
+    inputs: Sequence[torch.Tensor], caches: Sequence[torch.Tensor], engine: torch.Tensor, text: str
+) -> list[torch.Tensor]:
+    """The call as torch traces it anew: ``trtdiag::execute_engine``, with new values for the caches."""
+    manifest = manifest_from_text(text)
+    given = [*_joined(manifest, inputs, caches), engine]
+    outputs = sorted(manifest.written)
+
+    def call(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        made = EXECUTE_ENGINE(tensors[:-1], tensors[-1], text)
+        return [*(made[output] for output in outputs), *_rest(manifest, made)]
+
+    return without_writes(call, given, [manifest.written[output] for output in outputs])
+
+
+def _joined(manifest: Manifest, inputs: Sequence[torch.Tensor], caches: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """All inputs in the order of the manifest."""
+    given = list(inputs)
+    places = sorted(manifest.written.values())
+    if len(places) != len(caches):
+        raise ArtifactError(
+            "an engine is called with other caches than it writes to",
+            because=f"its manifest says {len(places)}, and the call gives {len(caches)}",
+            fix="compile the program again",
+            reference="engine-call",
+        )
+    for place, cache in zip(places, caches, strict=True):
+        given.insert(place, cache)
+    return given
+
+
+def _rest(manifest: Manifest, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [tensor for index, tensor in enumerate(outputs) if index not in manifest.written]
 
 
 def written_back(own: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
