@@ -12,7 +12,7 @@ from torch.fx import Graph, Node
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text
 from trtdiag.errors import ArtifactError
-from trtdiag.graph.op_calls import without_writes
+from trtdiag.graph.dispatch_keys import without_writes
 from trtdiag.graph.operators import ATEN, reads_sizes
 from trtdiag.graph.tensor_signature import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
