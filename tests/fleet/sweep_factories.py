@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from typing import Any
@@ -40,6 +41,10 @@ def quits() -> Any:
 
 def raises() -> Any:
     raise ValueError("no model here")
+
+
+def fills_the_disk() -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def sleeps() -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trtdiag.errors import UserError
+from trtdiag.fleet.digests import Digests
 from trtdiag.fleet.facts import Needs, SweepProgram
 from trtdiag.fleet.programs import MARK, read_programs
 
@@ -54,6 +56,22 @@ def sources_of(*given: Any) -> list[str]:
 
 def test_a_folder_is_its_programs_and_not_those_of_a_sweep(here: Path) -> None:
     assert sources_of("nets") == ["nets/a.ep", "nets/b.pt2", "nets/deep/c.pt2", "nets/llama"]
+
+
+def test_a_link_to_a_folder_of_hugging_face_is_a_program(here: Path) -> None:
+    """Caches of downloads have them.  Others are not followed: one could lead back."""
+    (here / "links").mkdir()
+    for name, to in {"llama": "../nets/llama", "back": "..", "lost": "nowhere", "deep": "../nets/deep"}.items():
+        (here / "links" / name).symlink_to(to)
+    assert sources_of("links") == ["links/llama"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_not_waited_for(here: Path) -> None:
+    os.mkfifo(here / "nets" / "deep" / "pipe.pt2")
+    (program,) = read_programs(["nets/deep/pipe.pt2"])[0]
+    (digest,) = Digests(here / "digests.json").of_program(program)
+    assert digest.startswith("unreadable: ")
 
 
 def test_programs_are_called_by_their_place_in_the_folder(here: Path) -> None:

@@ -121,6 +121,13 @@ def test_the_table_has_a_row_for_each_with_the_same_columns() -> None:
     assert read[0]["errors"] == ""  # nothing is known of it
 
 
+def test_a_name_that_is_no_utf_8_is_written_out(tmp_path: Path) -> None:
+    rows = [replace(ROW, program="\udcff.pt2", text="\udcfe")]
+    made = Sweep(tmp_path, tuple(rows), (TIMES,), totals_of(rows), None)
+    assert made.save(tmp_path / "t.csv").read_text().splitlines()[1].startswith("\\udcff.pt2,")
+    assert made.table()[0]["text"] == "\\udcfe"
+
+
 def test_parquet_has_what_csv_has(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow, which writes Parquet, is not installed")
     rows = many(7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from trtdiag.fleet.facts import CRASHED, DONE, KILLED, TIMED_OUT, Case, SweepPro
 from trtdiag.fleet.options import SweepOptions
 from trtdiag.fleet.rows import Row, row_of
 from trtdiag.fleet.server_client import ServerClient, job_of
-from trtdiag.fleet.store import folder_of, prepared, read_measured
+from trtdiag.fleet.store import folder_of, prepared, read_measured, read_result
 
 FACTORIES = Path(__file__).with_name("sweep_factories.py")
 EVERY = ("analyze", "fix-dims", "compile", "verify", "bench")
@@ -110,6 +111,25 @@ def test_an_error_is_a_row(root: Path) -> None:
     row = run_here(root, case_of(root, f"{FACTORIES}:raises", steps=("analyze", "fix-dims", "compile")))
     assert row.steps == {"analyze": "failed", "fix-dims": "failed", "compile": "not run"}
     assert (row.state, "no model here" in row.text) == ("failed", True)
+
+
+def full(*_: Any, **__: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("place", ["trtdiag.report.save.write_whole", "trtdiag.fleet.store.write_entry", "model"])
+def test_a_full_disk_is_no_result(root: Path, saved: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing of the program, which would be a row that failed until it is asked for again."""
+    case = case_of(root, f"{FACTORIES}:fills_the_disk" if place == "model" else saved)
+    with monkeypatch.context() as patch:
+        if place != "model":
+            patch.setattr(place, full)
+        with pytest.raises(PlatformError, match="No space left on device") as caught:
+            run_here(root, case)
+    assert caught.value.reference == "sweep-not-writable"
+    assert read_result(root, case.steps[0].key) is None
+    if place != "model":
+        assert run_here(root, case).state == "clean"
 
 
 @pytest.mark.slow  # a fork server imports torch anew; the quick run has one with Ray above it

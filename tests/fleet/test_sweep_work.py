@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trtdiag.errors import UserError
+from trtdiag.errors import PlatformError, UserError
 from trtdiag.fleet.digests import Digests, file_digest
 from trtdiag.fleet.facts import (
     CRASHED,
@@ -193,6 +193,16 @@ def test_what_a_program_imported_is_looked_at_again(root: Path, tmp_path: Path) 
     module.write_text("size = 1\n")
     write_json(folder_of(root, ANALYZE.key) / DEPENDS, depends)
     assert work_of(root, case_of(ANALYZE)).left  # another version of a package
+
+
+def test_what_cannot_be_kept_ends_the_sweep(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("trtdiag.fleet.store.write_entry", full)
+    with pytest.raises(PlatformError, match="No space left on device") as caught:
+        work_of(root, case_of(ANALYZE)).run(Crew(root, TIMED_OUT))
+    assert caught.value.reference == "sweep-not-writable"
 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:

@@ -20,7 +20,17 @@ from trtdiag.fixdims.run import fix_dims
 from trtdiag.fleet.diagnosis import built_of, compared_of, diagnosis_of, failure_of, fixed_of, usable
 from trtdiag.fleet.facts import DONE, FAILED, FORMS, Case, Measured, Step, StepResult, needs_program, stops
 from trtdiag.fleet.same_machine import require_same
-from trtdiag.fleet.store import DEPENDS, folder_of, read_result, safe_name, write_json, write_result
+from trtdiag.fleet.store import (
+    DEPENDS,
+    folder_of,
+    keeping,
+    not_writable,
+    of_the_disk,
+    read_result,
+    safe_name,
+    write_json,
+    write_result,
+)
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.user_code import imported
 from trtdiag.frontend.written_inputs import written_inputs
@@ -70,7 +80,11 @@ class CaseRun:
         self._before = dict(sys.modules)
 
     def run(self) -> None:
-        """Do what is missing."""
+        """Do what is missing.
+
+        Raises:
+            PlatformError: ``sweep-not-writable``.
+        """
         why = ""
         for step in self._case.steps:
             if why and needs_program(step):
@@ -84,12 +98,14 @@ class CaseRun:
         """Do a step and keep what it found."""
         self._begins(step.key)
         folder = folder_of(self._root, step.key)
-        folder.mkdir(parents=True, exist_ok=True)
+        with keeping(self._root):
+            folder.mkdir(parents=True, exist_ok=True)
         began, cpu_s = time.perf_counter(), _cpu_s()
         made = self._made(step)
         seconds, cpu_s = time.perf_counter() - began, _cpu_s() - cpu_s
         measured = Measured(seconds, cpu_s, _peak_mib(), platform.node(), made.points, made.worst, made.ms or {})
-        write_json(folder / DEPENDS, self._depends())
+        with keeping(self._root):
+            write_json(folder / DEPENDS, self._depends())
         write_result(self._root, step.key, made.result, measured)
         return made.result
 
@@ -104,6 +120,9 @@ class CaseRun:
         try:
             return doing[step.name](step)
         except Exception as error:  # whatever a program does is a row of the table
+            why = of_the_disk(error)
+            if why is not None:
+                raise not_writable(self._root, why) from error
             return _Made(StepResult(step.name, FAILED, failure_of(error)))
 
     def _take(self, step: Step, result: StepResult) -> None:
@@ -234,7 +253,7 @@ def run_job(line: str, begins: Callable[[str], None]) -> None:
     """Run a case that stands in a line of JSON: ``root``, ``case``, ``missing``, ``folder``, ``environment``...
 
     Raises:
-        PlatformError: What ``require_same`` raises.
+        PlatformError: What ``require_same`` and ``CaseRun.run`` raise.
     """
     import torch
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from trtdiag import __version__
 from trtdiag.converter_packages import packages
 from trtdiag.files.atomic_write import write_entry
+from trtdiag.files.bounded_read import open_regular
 from trtdiag.files.module_files import module_files
 from trtdiag.fleet.facts import SweepProgram
 
@@ -75,7 +76,7 @@ def file_digest(path: str | os.PathLike[str]) -> str:
         OSError: It cannot be read.
     """
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
+    with open_regular(path) as file:  # a pipe would be waited for
         while part := file.read(_CHUNK):
             digest.update(part)
     return digest.hexdigest()

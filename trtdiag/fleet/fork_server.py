@@ -17,11 +17,13 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from trtdiag.errors import PlatformError
 from trtdiag.fleet.facts import CRASHED, DONE, KILLED, TIMED_OUT
 from trtdiag.fleet.orphans import end_with_parent
+from trtdiag.fleet.store import keeping
 
 FINISHED, REFUSED = "finished", "refused "
 _POLL_S = 0.05
@@ -125,14 +127,15 @@ def _work(
     try:
         os.setpgid(0, 0)
         end_with_parent(parent)
-        printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        with keeping(Path(output).parent):
+            printed = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for number, place in ((0, nothing), (1, printed), (2, printed)):
             os.dup2(place, number)
         run_job(line, lambda key: _tell(tell, key))
         _tell(tell, FINISHED)
         code = 0
-    except PlatformError as error:
+    except PlatformError as error:  # this machine lacks something: it says nothing of the program
         told = {name: getattr(error, name) for name in ("message", "because", "fix", "reference")}
         _tell(tell, REFUSED + json.dumps(told))
     except BaseException:  # a fault of ours, which its output tells

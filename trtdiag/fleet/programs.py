@@ -102,7 +102,10 @@ def _several(program: SweepProgram, places: Sequence[Path], folder: Path) -> Ite
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Programs in a folder and below it, in the order of their names; those of sweeps are none."""
+    """Programs in a folder and below it, in the order of their names; those of sweeps are none.
+
+    Of links to folders those to one of Hugging Face are taken; others could lead anywhere, back here too.
+    """
     for here, folders, files in os.walk(folder):
         folders.sort()
         if MARK in files:
@@ -112,6 +115,8 @@ def _below(folder: Path) -> Iterator[Path]:
             folders.clear()
             yield Path(here)
             continue
+        links = (Path(here, name) for name in folders if os.path.islink(os.path.join(here, name)))
+        yield from (link for link in links if any((link / name).is_file() for name in _OF_HUGGING_FACE))
         yield from (Path(here, name) for name in sorted(files) if name.endswith(_PROGRAMS))
 
 

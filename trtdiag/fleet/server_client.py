@@ -15,6 +15,7 @@ from trtdiag.errors import PlatformError
 from trtdiag.fleet.digests import of_tool
 from trtdiag.fleet.facts import FORMS, KILLED, Case
 from trtdiag.fleet.programs import MARK
+from trtdiag.fleet.store import folder_of, keeping
 
 _PASSED_ON = ("CUDA_VISIBLE_DEVICES",)
 """What Ray sets for a task that is to have a GPU."""
@@ -108,9 +109,14 @@ class ServerClient:
 
 
 def job_of(root: Path, case: Case, missing: list[str]) -> dict[str, Any]:
-    """A case as a fork server takes it; what it prints goes beside the first step that is to be done."""
-    folder = root / "steps" / missing[0]
-    folder.mkdir(parents=True, exist_ok=True)
+    """A case as a fork server takes it; what it prints goes beside the first step that is to be done.
+
+    Raises:
+        PlatformError: ``sweep-not-writable``.
+    """
+    folder = folder_of(root, missing[0])
+    with keeping(root):
+        folder.mkdir(parents=True, exist_ok=True)
     return {
         "root": str(root),
         "case": FORMS.written(Case, case),

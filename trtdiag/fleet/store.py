@@ -9,14 +9,17 @@ results.json, seconds.json, index.html, earlier.json
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trtdiag.errors import UserError
+from trtdiag.errors import PlatformError, TrtdiagError, UserError
 from trtdiag.files.atomic_write import write_entry
 from trtdiag.files.typed_json import JsonTypeError
 from trtdiag.fleet.digests import Digests, version_of
@@ -39,6 +42,8 @@ from trtdiag.report.save import telling
 RESULT, MEASURED, DEPENDS = "result.json", "measured.json", "depends.json"
 _SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_NAME = 60
+_UNWRITTEN = ("report-not-writable", "file-not-written")
+"""References of errors about files that are written, which steps write into the folder of the sweep alone."""
 
 
 def folder_of(root: Path, key: str) -> Path:
@@ -68,6 +73,43 @@ def prepared(root: Path) -> Path:
     return root
 
 
+@contextmanager
+def keeping(root: Path) -> Iterator[None]:
+    """Turns what the system refuses into an error about the folder of a sweep.
+
+    Raises:
+        PlatformError: ``sweep-not-writable``.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise not_writable(root, error.strerror or str(error)) from error
+
+
+def not_writable(root: Path, why: str) -> PlatformError:
+    """The error about a sweep that cannot be kept."""
+    return PlatformError(
+        f"the sweep cannot be kept in {root}",
+        because=f"on {platform.node()}: {why}",
+        fix="make room, or see that you may write there; then run the same command again: what was done stays",
+        reference="sweep-not-writable",
+    )
+
+
+def of_the_disk(error: BaseException | None) -> str | None:
+    """What the system said where a full disk, or a folder that cannot be written, stopped a step; else ``None``.
+
+    It says nothing of the program, so it is not kept as its result.
+    """
+    if isinstance(error, TrtdiagError) and error.reference in _UNWRITTEN:
+        return error.because
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return error.strerror or str(error)
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def safe_name(name: str) -> str:
     """A program's name as that of a file."""
     return _SAFE.sub(".", name).strip(".")[-_MOST_NAME:].strip(".") or "program"
@@ -79,12 +121,17 @@ def write_json(path: Path, body: Any) -> None:
 
 
 def write_result(root: Path, key: str, result: StepResult, measured: Measured | None = None) -> None:
-    """Write what a step found; after all else of it."""
+    """Write what a step found; after all else of it.
+
+    Raises:
+        PlatformError: ``sweep-not-writable``.
+    """
     folder = folder_of(root, key)
-    folder.mkdir(parents=True, exist_ok=True)
-    if measured is not None:
-        write_json(folder / MEASURED, FORMS.written(Measured, measured))
-    write_json(folder / RESULT, FORMS.written(StepResult, result))
+    with keeping(root):
+        folder.mkdir(parents=True, exist_ok=True)
+        if measured is not None:
+            write_json(folder / MEASURED, FORMS.written(Measured, measured))
+        write_json(folder / RESULT, FORMS.written(StepResult, result))
 
 
 def read_result(root: Path, key: str) -> StepResult | None:
@@ -107,9 +154,14 @@ def _read(path: Path, kind: type[Any]) -> Any:
 
 
 def drop(root: Path, keys: Iterable[str]) -> None:
-    """Forget results, so that their steps are done again."""
-    for key in keys:
-        (folder_of(root, key) / RESULT).unlink(missing_ok=True)
+    """Forget results, so that their steps are done again.
+
+    Raises:
+        PlatformError: ``sweep-not-writable``.
+    """
+    with keeping(root):
+        for key in keys:
+            (folder_of(root, key) / RESULT).unlink(missing_ok=True)
 
 
 class Known:

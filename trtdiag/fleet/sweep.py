@@ -16,7 +16,7 @@ from trtdiag.fleet.facts import CRASHED, DONE, KILLED, TIMED_OUT, Case, Failure,
 from trtdiag.fleet.options import SweepOptions
 from trtdiag.fleet.programs import read_programs
 from trtdiag.fleet.server_client import job_of
-from trtdiag.fleet.store import Known, drop, ended, prepared, write_result
+from trtdiag.fleet.store import Known, drop, ended, keeping, prepared, write_result
 
 _WAIT_S = 1.0
 """How long to wait for a case before Ctrl-C and what is shown are looked at."""
@@ -188,7 +188,7 @@ def run_sweep(
 
     Raises:
         UserError: A source or option is wrong, or the folder cannot be used.
-        PlatformError: Ray is not there, or its workers cannot run programs.
+        PlatformError: Ray is not there, its workers cannot run programs, or the folder cannot be written.
     """
     SweepOptions(**given)  # a wrong one is told before anything is read
     programs, asked, own = read_programs(sources)
@@ -196,7 +196,8 @@ def run_sweep(
     root = prepared(Path(folder))
     digests = Digests(root / "digests.json")
     cases = cases_of(programs, options, digests)
-    digests.keep()
+    with keeping(root):
+        digests.keep()
     if options.again:
         drop(root, (step.key for case in cases for step in case.steps))
     work = Work(root, cases, Known(root, digests, retry_failed=options.retry_failed), options.retries, watch)

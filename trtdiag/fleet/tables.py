@@ -15,7 +15,7 @@ from trtdiag.files.atomic_write import write_whole
 from trtdiag.fleet.facts import Measured
 from trtdiag.fleet.rows import Row
 from trtdiag.report.save import telling, write_atomically
-from trtdiag.wording import first_line
+from trtdiag.wording import first_line, utf8
 
 _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("program", "source", "target", "precision", "gpu", "gpu_type", "state", "text"), str),
@@ -61,7 +61,8 @@ def _values(row: Row, times: Mapping[str, Measured]) -> dict[str, Any]:
         about |= {"seconds": sum(each.seconds for each in every), "cpu_s": sum(each.cpu_s for each in every)}
         about["peak_mib"] = max(each.peak_mib for each in every)
         about["call_ms"] = next((each.ms["trtdiag"] for each in every if "trtdiag" in each.ms), None)
-    return {name: about[name] for name in _KINDS}
+    # Neither format takes a name of a file that is no UTF-8.
+    return {name: utf8(about[name]) if isinstance(about[name], str) else about[name] for name in _KINDS}
 
 
 def csv_text(rows: Sequence[Row], measured: Sequence[Mapping[str, Measured]]) -> str:
