@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -195,8 +196,11 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path, monkeypatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(written, "_put_program", full)
-    for name in ("tagger", "new"):
+    def full_while_saved(*_: object) -> None:
+        raise trtdiag.ArtifactError("x", because="No space left", fix="x", reference="file-not-written")
+
+    for name, stopped in (("tagger", full), ("new", full), ("new", full_while_saved)):
+        monkeypatch.setattr(written, "_put_program", stopped)
         with pytest.raises(trtdiag.UserError, match="No space left") as refused:
             trtdiag.export_triton(tagger(), tmp_path, name, version=1, force=True)
         assert refused.value.reference == "repository-not-writable"
@@ -204,8 +208,57 @@ def test_what_cannot_be_written_leaves_what_was_there(tmp_path: Path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == ["tagger"]
 
 
+def test_names_at_the_edge_of_what_can_be_one(tmp_path: Path) -> None:
+    for name in ("a b", "ünï", "x" * 255, "ü" * 127, "-a", "a'b:c"):
+        made = trtdiag.export_triton(tagger(), tmp_path, name, warm_up=False)
+        assert _config(made.folder.parent).name == name
+    odd_folder = tmp_path / "\udcff"  # no UTF-8, as a file of Model Analyzer must be
+    made = trtdiag.export_triton(tagger(), odd_folder, "net", warm_up=False)
+    assert "\\udcff" in (odd_folder / "net" / "model_analyzer.yaml").read_text()
+
+
+def test_what_is_in_the_way_of_a_version_is_told(tmp_path: Path) -> None:
+    (tmp_path / "last" / str((1 << 31) - 1)).mkdir(parents=True)
+    with pytest.raises(trtdiag.UserError, match="has no version behind 2147483647") as refused:
+        trtdiag.export_triton(tagger(), tmp_path, "last")
+    assert refused.value.reference == "triton-version"
+    assert trtdiag.export_triton(tagger(), tmp_path, "last", version=3, warm_up=False).folder.name == "3"
+    (tmp_path / "lost").symlink_to("nowhere")
+    with pytest.raises(trtdiag.UserError, match="it is there already") as refused:
+        trtdiag.export_triton(tagger(), tmp_path, "lost")
+    assert refused.value.reference == "repository-not-writable"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_no_configuration(tmp_path: Path) -> None:
+    """It would be waited for."""
+    (tmp_path / "net").mkdir()
+    os.mkfifo(tmp_path / "net" / "config.pbtxt")
+    with pytest.raises(trtdiag.UserError, match="it is a named pipe"):
+        trtdiag.export_triton(tagger(), tmp_path, "net")
+
+
+def test_of_two_exports_at_once_one_is_told_of_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import trtdiag.deployment.triton as written
+
+    put = written._put_program
+
+    def late(source: Any, place: Path) -> None:
+        monkeypatch.setattr(written, "_put_program", put)
+        trtdiag.export_triton(tagger(), tmp_path, "net", warm_up=False)
+        put(source, place)
+
+    for version in ("1", "2"):
+        monkeypatch.setattr(written, "_put_program", late)
+        with pytest.raises(trtdiag.UserError, match=f"{version} is there now|net is there now") as refused:
+            trtdiag.export_triton(tagger(), tmp_path, "net", warm_up=False)
+        assert refused.value.reference == "triton-version"
+        assert (tmp_path / "net" / version / "model.pt2").is_file()
+    assert {path.name for path in (tmp_path / "net").iterdir()} == {"1", "2", "config.pbtxt", "model_analyzer.yaml"}
+
+
 def test_wrong_wishes_are_refused_by_name(tmp_path: Path) -> None:
-    for name in ("a/b", ".hidden", "..", "two\nlines"):
+    for name in ("a/b", ".hidden", "..", "two\nlines", "\udcff", "a\x01b", "a\u202eb", "x" * 256, "ü" * 128):
         with pytest.raises(trtdiag.UserError, match="a model cannot be called"):
             trtdiag.export_triton(tagger(), tmp_path, name)
     with pytest.raises(trtdiag.UserError, match="takes no batches of up to 8") as refused:

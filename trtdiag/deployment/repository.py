@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from trtdiag.errors import UserError
+from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.atomic_folder import atomic_folder
 from trtdiag.files.atomic_write import write_whole
+from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.files.destination import may_be_named
 from trtdiag.wording import shown
 
 CONFIG = "config.pbtxt"
+MOST_VERSION = (1 << 31) - 1
+"""Own choice: Triton reads 64 bits; numbers in its configuration have 32."""
 _MOST_CONFIG_BYTES = 1 << 24
 _MOST_NAME_BYTES = 255
 
@@ -25,11 +28,12 @@ def model_folder(repository: Path, name: str) -> Path:
     Raises:
         UserError: ``triton-name``: no model can have that name.
     """
-    fits = name.strip() == name and name and not name.startswith(".") and not set(name) & set('/\\"\n\r\0')
-    if not fits or not may_be_named(name) or len(name.encode()) > _MOST_NAME_BYTES:
+    fits = name.strip() == name and name.isprintable() and not name.startswith(".") and not set(name) & set('/\\"')
+    if not name or not fits or not may_be_named(name) or len(name.encode()) > _MOST_NAME_BYTES:
         raise UserError(
             f"a model cannot be called {shown(name)}",
-            because="its name is that of its folder in the repository: without slashes, quotes and a dot at the start",
+            because="its name is that of its folder in the repository: without slashes, quotes, a dot at the start, and"
+            " what cannot be printed",
             fix="name it in letters, digits and underscores, for example resnet",
             reference="triton-name",
         )
@@ -45,6 +49,13 @@ def chosen_version(model: Path, version: int | None, *, force: bool) -> int:
     with _telling(model):
         there = sorted(_versions(model))
     chosen = version if version is not None else (there[-1] + 1 if there else 1)
+    if chosen > MOST_VERSION:
+        raise UserError(
+            f"{model} has no version behind {there[-1]}",
+            because=f"versions of Triton go to {MOST_VERSION}",
+            fix="name a version that is free: --version (version=1)",
+            reference="triton-version",
+        )
     if chosen in there and not force:
         raise UserError(
             f"{model} has a version {chosen}",
@@ -72,7 +83,7 @@ def check_config(model: Path, config: str, *, force: bool, keep: bool) -> bool:
     with _telling(model):
         if not path.exists():
             return True
-        there = path.read_bytes()[:_MOST_CONFIG_BYTES].decode("utf-8", "replace")
+        there = read_whole(path, _MOST_CONFIG_BYTES).decode("utf-8", "replace")
     old, new = _meant(there), _meant(config)
     if old == new or keep:
         return False
@@ -109,7 +120,7 @@ def write_model(
         replace: Whether a version that is there goes.
 
     Raises:
-        UserError: ``repository-not-writable``.
+        UserError: ``repository-not-writable``; ``triton-version`` where it is there by now.
     """
     with _telling(model):
         model.parent.mkdir(parents=True, exist_ok=True)
@@ -130,11 +141,27 @@ def write_model(
 def _telling(model: Path) -> Iterator[None]:
     try:
         yield
+    except ArtifactError as error:  # of the program in it, at a name that nobody knows
+        if error.reference != "file-not-written":
+            raise
+        raise _not_writable(model, error.because) from error
     except OSError as error:
-        raise UserError(
-            f"the model {model} cannot be written",
-            because=f"the operating system says: {error.strerror or error}"
-            + (f" ({error.filename})" if error.filename else ""),
-            fix="name a repository in a folder that exists, with space, in which you may write",
-            reference="repository-not-writable",
-        ) from error
+        there = error.filename2 or error.filename  # of a copy the second is what is written
+        if isinstance(error, FileExistsError) and there and os.path.isdir(there):
+            raise UserError(
+                f"{there} is there now",
+                because="somebody else wrote it while this one was made",
+                fix="run the same again, which makes it the next version",
+                reference="triton-version",
+            ) from error
+        told = f"the operating system says: {reason(error)}" + (f" ({there})" if there else "")
+        raise _not_writable(model, told) from error
+
+
+def _not_writable(model: Path, why: str) -> UserError:
+    return UserError(
+        f"the model {model} cannot be written",
+        because=why,
+        fix="name a repository in a folder that exists, with space, in which you may write",
+        reference="repository-not-writable",
+    )

@@ -16,16 +16,17 @@ from trtdiag.artifact.save import save
 from trtdiag.deployment.batching import Batching, batching_of
 from trtdiag.deployment.interface import Interface, Port, interface_of
 from trtdiag.deployment.plans import WholeProgram, bindings, profiles_of, whole_program
-from trtdiag.deployment.repository import CONFIG, check_config, chosen_version, model_folder, write_model
+from trtdiag.deployment.repository import CONFIG, MOST_VERSION, check_config, chosen_version, model_folder, write_model
 from trtdiag.deployment.triton_config import ModelTensor, TritonModel, analyzer_text, config_text
 from trtdiag.deployment.triton_plan import in_all_profiles, plan_files
 from trtdiag.deployment.warm_ups import requests_of
 from trtdiag.errors import UserError
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.wording import utf8
 
 PROGRAM = "model.pt2"
-_MOST = (1 << 31) - 1
-"""Batches, versions and counts are int32 in Triton's configuration, or are told as such."""
+_MOST = MOST_VERSION
+"""Batches and counts are int32 in Triton's configuration, too."""
 _TEMPLATE = Path(__file__).parent / "templates" / "model.py.in"
 
 
@@ -158,7 +159,7 @@ def export_triton(
     new_config = check_config(model, config, force=force, keep=keep_config)
     texts = {CONFIG: config} if new_config else {}
     if new_config:
-        texts["model_analyzer.yaml"] = analyzer_text(made, os.fspath(repository), requests.usual)
+        texts["model_analyzer.yaml"] = analyzer_text(made, utf8(os.fspath(repository)), requests.usual)
 
     def fill(folder: Path) -> None:
         if plans is not None:
