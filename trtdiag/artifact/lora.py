@@ -85,8 +85,11 @@ def _adapted(module: str, weight: torch.Tensor, pair: _Pair, read: _Read, scale:
         raise _unfit(f"{read.place} has only one of the two factors of {module}")
     if not weight.is_floating_point():
         raise _unfit(f"{module}.weight is {weight.dtype}, and an adapter is added to floating point weights")
+    odd = next((each for each in (first, second) if not _is_plain(each)), None)
+    if odd is not None:
+        raise _unfit(f"a factor of {module} is {odd.dtype} of {odd.layout} on {odd.device}, and has no real elements")
     wide = torch.promote_types(weight.dtype, torch.float32)
-    rank = first.shape[0]
+    rank = first.shape[0] if first.dim() else 0
     if first.dim() < 2 or second.dim() < 2 or second.shape[1] != rank or not rank:
         raise _unfit(f"the factors of {module} are {list(first.shape)} and {list(second.shape)}")
     change = second.to(wide).flatten(1) @ first.to(wide).flatten(1)
@@ -96,6 +99,10 @@ def _adapted(module: str, weight: torch.Tensor, pair: _Pair, read: _Read, scale:
         raise _unfit(f"the change of {module} is {list(change.shape)}, and its weight is {list(weight.shape)}")
     factor = scale * _alpha(module, pair, read, rank) / (math.sqrt(rank) if read.config.get("use_rslora") else rank)
     return (weight.to(wide) + factor * change.reshape(weight.shape)).to(weight.dtype)
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return not tensor.is_meta and tensor.layout is torch.strided and tensor.is_floating_point()
 
 
 def _alpha(module: str, pair: _Pair, read: _Read, rank: int) -> float:
@@ -129,11 +136,31 @@ def _read(adapter: Adapter) -> _Read:
 def _config(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8")) if os.path.isfile(path) else {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _unread(str(path), f"it cannot be read: {error}") from error
     if not isinstance(found, dict):
         raise _unread(str(path), "it is no JSON object")
+    why = _wrong_alpha(found)
+    if why:
+        raise _unread(str(path), why)
     return found
+
+
+def _wrong_alpha(config: Mapping[str, Any]) -> str:
+    """What is wrong in what PEFT says of the size of changes; empty where nothing is."""
+    patterns = config.get("alpha_pattern") or {}
+    if not isinstance(patterns, dict):
+        return "its alpha_pattern is no JSON object"
+    numbers = {**({"lora_alpha": config["lora_alpha"]} if "lora_alpha" in config else {}), **patterns}
+    for name, value in numbers.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            return f"its {name} is {json.dumps(value)[:40]}, no number"
+    for key in patterns:
+        try:
+            re.compile(key)
+        except (re.error, RecursionError, OverflowError) as error:
+            return f"{key[:40]!r} of its alpha_pattern is no regular expression: {error}"
+    return ""
 
 
 def _sorted_out(state: Mapping[str, torch.Tensor], config: Mapping[str, Any], place: str) -> _Read:
@@ -146,6 +173,8 @@ def _sorted_out(state: Mapping[str, torch.Tensor], config: Mapping[str, Any], pl
             pair.embedding |= "embedding" in part["part"]
             setattr(pair, "first" if part["part"] in _FIRST else "second", tensor)
         elif name.endswith(".alpha"):
+            if tensor.numel() != 1 or tensor.is_meta or tensor.is_complex() or not math.isfinite(tensor):
+                raise _unread(place, f"{name} is no number")
             pairs.setdefault(_bare(name.removesuffix(".alpha")), _Pair()).alpha = float(tensor)
         else:
             whole[_bare(name).replace(".modules_to_save.default", "").replace(".base_layer", "")] = tensor

@@ -13,9 +13,10 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.errors import TrtdiagError, UserError
+from trtdiag.files.bounded_read import open_regular
 from trtdiag.files.safetensors import NotSafetensorsError, read_tensors
 from trtdiag.frontend.archive.read import read_archive
-from trtdiag.wording import first_line
+from trtdiag.wording import first_line, shown
 
 Weights = Union[Mapping[str, torch.Tensor], torch.nn.Module, ExportedProgram, str, "os.PathLike[str]"]
 """A state dict, a module, an exported program, or a file or folder of one."""
@@ -110,8 +111,11 @@ def _of_folder(folder: Path) -> Given:
         index = folder / _INDEX
         if index.is_file():
             names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _refused(str(folder), f"{_INDEX} cannot be read: {error}") from error
+    odd = [name for name in names if not isinstance(name, str) or not name.endswith(".safetensors")]
+    if odd:  # a folder's own name would be read for ever
+        raise _refused(str(folder), f"{_INDEX} says {shown(odd[0])}, no name of a safetensors file")
     if not names:
         raise _refused(str(folder), "there is no safetensors file in it")
     state: dict[str, torch.Tensor] = {}
@@ -135,7 +139,8 @@ def _tensors(found: Any, place: str) -> dict[str, torch.Tensor]:
 
 def _state_of(path: Path) -> tuple[int, int, int]:
     try:
-        seen = path.stat()
+        with open_regular(path) as file:  # a pipe would be waited for, and a device has no end
+            seen = os.fstat(file.fileno())
     except (OSError, ValueError) as error:  # the latter of a name that no file can have
         raise _refused(ascii(str(path)), getattr(error, "strerror", None) or str(error)) from error
     return seen.st_ino, seen.st_size, seen.st_mtime_ns
