@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from trtdiag.cli.completed_values import with_candidates
 from trtdiag.cli.renamed_options import tell_new_names, with_new_names
 from trtdiag.errors import UserError
 
@@ -77,7 +78,12 @@ def seconds_option(*names: str, default: float, words: str, least: float = 1, **
 
 
 class CheckedCommand(click.Command):
-    """A command that refuses values which no option can use, by the option's name."""
+    """A command that refuses values which no option can use, by the option's name; a shell completes others."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take what click takes."""
+        super().__init__(*args, **kwargs)
+        with_candidates(self.params)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, then look at each text."""
