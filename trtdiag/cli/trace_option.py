@@ -90,10 +90,15 @@ def traced() -> Iterator[None]:
 
 
 def trace_events(steps: list[TimedStep], begun_ns: int) -> dict[str, Any]:
-    """The steps in Chrome's trace event format; times in microseconds from ``begun_ns`` on."""
-    threads = {name: number for number, name in enumerate(dict.fromkeys(step.thread for step in steps))}
+    """The steps in Chrome's trace event format; times in microseconds from ``begun_ns`` on.
+
+    Source: "Trace Event Format", complete events (X) and metadata events (M).
+    """
     pid = os.getpid()
-    named = [
+    # The main thread has the number of the process, as on Linux; 0 is a machine's idle thread to Perfetto.
+    threads = {name: pid + number for number, name in enumerate(dict.fromkeys(step.thread for step in steps))}
+    named = [{"ph": "M", "name": "process_name", "pid": pid, "tid": pid, "args": {"name": "trtdiag"}}]
+    named += [
         {"ph": "M", "name": "thread_name", "pid": pid, "tid": number, "args": {"name": name}}
         for name, number in threads.items()
     ]
