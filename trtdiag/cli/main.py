@@ -28,9 +28,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if can_guard():
             guard = guarded(program=argv is None)
 
-            from trtdiag.cli.kept_code import keep_compiled_classes
+            from trtdiag.cli.class_code_cache import cache_class_code
 
-            keep_compiled_classes()
+            cache_class_code()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     code = 4

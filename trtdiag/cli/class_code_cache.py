@@ -1,4 +1,4 @@
-"""Keeps what dataclasses and named tuples compile, as Python keeps what it compiles of modules.
+"""Caches what dataclasses and named tuples compile, as Python caches what it compiles of modules (ADR 49).
 
 Each such class is made from texts, which are compiled whenever its module is imported.  A command imports a thousand of
 them, most of torch's and ours: to compile their texts takes a tenth of the start.  The texts are the same each time.
@@ -26,17 +26,17 @@ _MOST_BYTES = 1 << 23
 _SUM_BYTES = 4
 
 
-def keep_compiled_classes() -> None:
+def cache_class_code() -> None:
     """Take what an earlier command compiled, and keep what this one does, in ``__pycache__`` beside this file."""
-    place = cache_from_source(__file__.replace("kept_code", "compiled_classes"))
-    kept = _Kept(_read(place))
+    place = cache_from_source(__file__.replace("class_code_cache", "compiled_classes"))
+    kept = _ClassCode(_read(place))
     for kind, module in _KINDS.items():
         setattr(module, kind, kept.runner(kind))
     if not sys.dont_write_bytecode:
         atexit.register(kept.write, place)
 
 
-class _Kept:
+class _ClassCode:
     """Texts that were compiled.
 
     Args:

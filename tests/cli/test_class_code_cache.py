@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from trtdiag.cli.kept_code import _Kept, _read
+from trtdiag.cli.class_code_cache import _ClassCode, _read
 
 ROOT = Path(__file__).parents[2]
 
 
-def point(kept: _Kept, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
+def point(kept: _ClassCode, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
     """A frozen dataclass and a named tuple made with ``kept``, and what they do."""
     for kind, module in (("exec", dataclasses), ("eval", collections)):
         monkeypatch.setattr(module, kind, kept.runner(kind), raising=False)
@@ -33,10 +33,10 @@ def point(kept: _Kept, monkeypatch: pytest.MonkeyPatch) -> tuple[object, ...]:
 
 def test_a_second_command_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "__pycache__" / "kept.pyc"
-    first = _Kept(_read(str(place)))
+    first = _ClassCode(_read(str(place)))
     made = point(first, monkeypatch)
     first.write(str(place))
-    second = _Kept(_read(str(place)))
+    second = _ClassCode(_read(str(place)))
     assert point(second, monkeypatch) == made
     assert first._new
     assert not second._new
@@ -47,7 +47,7 @@ def test_what_is_damaged_or_of_another_python_is_not_read(
     damage: collections.abc.Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "kept.pyc"
-    kept = _Kept({})
+    kept = _ClassCode({})
     point(kept, monkeypatch)
     kept.write(str(place))
     assert _read(str(place))
@@ -56,7 +56,7 @@ def test_what_is_damaged_or_of_another_python_is_not_read(
 
 
 def test_other_calls_are_as_ever() -> None:
-    run = _Kept({}).runner("eval")
+    run = _ClassCode({}).runner("eval")
     assert run("a + 1", {"a": 1}) == 2
     assert run(compile("a + 2", "here", "eval"), {}, {"a": 1}) == 3
     with pytest.raises(SyntaxError):
