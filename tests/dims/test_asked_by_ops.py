@@ -12,7 +12,7 @@ from torch.export import Dim, export
 from torch.nn.functional import scaled_dot_product_attention
 
 from tests.harness.rows import thinned
-from trtdiag.dims import op_conditions as asking, op_trial
+from trtdiag.dims import collect_conditions as asking, op_trial
 from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.fixdims.run import fix_dims

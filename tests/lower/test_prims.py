@@ -12,7 +12,7 @@ from torch.export import Dim, export
 
 from tests.lower.agreement import assert_lowered_agrees, lowered_of, targets
 from tests.random_cases import some
-from trtdiag.lower.prims import _OVERLOADS, _WRITTEN_OUT
+from trtdiag.lower.decomposable import _OVERLOADS, _WRITTEN_OUT
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 

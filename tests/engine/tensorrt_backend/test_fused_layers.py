@@ -9,7 +9,7 @@ import pytest
 
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.tensorrt.fused_layers import joined
-from trtdiag.engine.tensorrt.layer_text import read_layers
+from trtdiag.engine.tensorrt.inspection import read_layers
 from trtdiag.graph.source import Frame
 from trtdiag.network import DType, Network, NetworkBuilder, Origin, Value
 from trtdiag.network.layers.activation import Activation, ActivationType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from refusal_networks import REFUSALS, convolution
 
-from trtdiag.engine.tensorrt.negative_sizes import check_sizes
+from trtdiag.engine.tensorrt.network_checks import check_sizes
 from trtdiag.errors import EngineBuildError
 from trtdiag.shapes.profile import DimProfile
 

@@ -9,7 +9,7 @@ from inspected_engines import RECORDED, Recorded, recorded
 
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.tensorrt.fused_layers import joined
-from trtdiag.engine.tensorrt.layer_text import read_layers
+from trtdiag.engine.tensorrt.inspection import read_layers
 
 
 def _joined(engine: Recorded) -> tuple[LayerInfo, ...]:

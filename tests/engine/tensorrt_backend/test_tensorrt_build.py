@@ -18,8 +18,8 @@ from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.config import TACTIC_SOURCES
 from trtdiag.engine.tensorrt.lazy_import import Door
 from trtdiag.engine.tensorrt.log import logger_of
+from trtdiag.engine.tensorrt.network_checks import check_agreement
 from trtdiag.engine.tensorrt.refusal import named_layers
-from trtdiag.engine.tensorrt.type_check import check_agreement
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError, UserError
 from trtdiag.graph.source import Frame
 from trtdiag.network import INPUT, DType, Network, NetworkBuilder, Origin

@@ -19,13 +19,12 @@ from trtdiag.engine.tensorrt.gpu import free_mib
 from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability
 from trtdiag.engine.tensorrt.log import Lines, logger_of, warnings_of
 from trtdiag.engine.tensorrt.monitor import new_monitor
-from trtdiag.engine.tensorrt.negative_sizes import check_sizes
+from trtdiag.engine.tensorrt.network_checks import check_agreement, check_sizes
 from trtdiag.engine.tensorrt.peak_tensor import too_great
 from trtdiag.engine.tensorrt.profile import add_profiles
 from trtdiag.engine.tensorrt.refit import allow_refit, name_weights, named_constants
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder, refused_layer
 from trtdiag.engine.tensorrt.timing_cache import keep_timings
-from trtdiag.engine.tensorrt.type_check import check_agreement
 from trtdiag.engine.tensorrt.type_constraint_relaxation import build_network
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network
