@@ -165,7 +165,6 @@ def test_what_weights_come_from(tmp_path: Path) -> None:
         assert torch.equal(compiled(x), expected), weights
 
 
-@pytest.mark.slow  # quick: values that decide what is in engines are refused, above
 def test_weights_that_do_not_fit_are_refused_with_what_differs(tmp_path: Path) -> None:
     compiled, state, x = _compiled(_model(1)), _model(2).state_dict(), _x()
     before = compiled(x)
@@ -353,7 +352,6 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert _ended("refit", "c.pt2", "--weights", state, "-o", "e.pt2", "--no-verify", "-q") == 0
 
 
-@pytest.mark.slow  # quick: weights that do not fit are refused with what differs
 def test_what_differs_from_the_model_is_not_kept(tmp_path: Path) -> None:
     compiled, x = _compiled(_model(1)), _x()
     before = compiled(x)

@@ -178,7 +178,7 @@ def test_products_of_a_transform_stay_in_float32() -> None:
     assert kept == {"stft___fft_r2c__matmul", "stft___fft_r2c__matmul_1"}
 
 
-@pytest.mark.slow  # quick: complex weights can be put in later
+@pytest.mark.slow  # quick: complex weights are constants of their parts, in tests/lower/test_complex_numbers.py
 def test_complex_weights_that_are_not_there_are_constants_too() -> None:
     def factory() -> tuple[nn.Module, tuple[Tensor, ...], dict[str, Any], None]:
         return Operator(layers=1), (torch.randn(2, 2, 9, 8),), {}, None

@@ -108,17 +108,8 @@ class TestChoosing:
             # float32, sums of at most 36 terms in another order
             torch.testing.assert_close(loaded(x), module(x), rtol=1e-4, atol=1e-5)
 
-    @pytest.mark.slow  # quick: the least sum with few changes
-    def test_what_is_hardly_faster_stays_as_it_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _timed(monkeypatch, IN_TURNS, [10.0, 9.9, 9.81])
-        state = compile_in_stages(_net(), OPTIONS)
-        assert [each.backend for each in state.compiled.manifests] == ["reference"]
-        assert state.optimization is not None
-        assert all("less than 2%" in whole.why_not for whole in state.optimization.wholes[1:])
-
-    @pytest.mark.slow  # quick: a way that a block lacks is not taken for it
-    def test_what_does_not_agree_is_not_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _timed(monkeypatch, IN_TURNS, [10.0, 1.0, 2.0])
+    def test_what_does_not_agree_or_is_hardly_faster_is_not_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        _timed(monkeypatch, IN_TURNS, [10.0, 9.81, 2.0])
         refused = []
 
         def unlike(state: State, *rest: Any, **more: Any) -> Verification:
@@ -130,8 +121,14 @@ class TestChoosing:
 
         monkeypatch.setattr("trtdiag.pipeline.compile.compared", unlike)
         state = compile_in_stages(_net(), OPTIONS)
-        assert len(refused) == 2
+        assert len(refused) == 1
         assert [each.backend for each in state.compiled.manifests] == ["reference"]
+        assert state.optimization is not None
+        assert [whole.why_not for whole in state.optimization.wholes] == [
+            "",
+            "it is less than 2% faster",
+            "it does not agree with the original",
+        ]
 
     def test_a_way_that_a_block_lacks_is_not_taken_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(package, "_compile", COMPILE)

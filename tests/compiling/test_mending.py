@@ -123,7 +123,7 @@ def test_a_fusion_that_is_wrong_in_every_block_is_ended_in_all(monkeypatch: pyte
     assert "mend" in told
 
 
-@pytest.mark.slow  # quick: a remedy that is refused leaves the comparison as it was
+@pytest.mark.slow  # which points are asked again is looked at here alone
 def test_other_engines_are_compared_at_least_where_the_wrong_ones_were(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock stands still in the first comparison; in the next there is no time for more than one point."""
     asked: list[list[Point]] = []
@@ -141,7 +141,7 @@ def test_other_engines_are_compared_at_least_where_the_wrong_ones_were(monkeypat
     assert (made.passed, made.left_out) == (True, ())
 
 
-@pytest.mark.slow  # quick: a mended program is known again
+@pytest.mark.slow  # quick: what is mended, above; files of programs in tests/artifact
 def test_a_mended_program_is_saved_loaded_and_exported_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found, _, module = _compiled(monkeypatch, _fused, _exported(Blocks, 6))
     path = tmp_path / "mended.ep"
@@ -160,7 +160,7 @@ def test_a_mended_program_is_saved_loaded_and_exported_again(monkeypatch: pytest
     assert verify_saved(loaded, asked).verification.passed
 
 
-@pytest.mark.slow  # quick: an op that is wrong by itself is left to PyTorch
+@pytest.mark.slow  # quick: what is mended, above; that its network is known again is looked at here alone
 def test_a_mended_program_is_known_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The outputs that it has for its own sake do not make its network another one."""
     found, made, module = _compiled(monkeypatch, _fused, _exported(Blocks, 6))

@@ -95,7 +95,7 @@ def test_threads_load_save_and_let_go(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["a.ep"]
 
 
-@pytest.mark.slow  # quick: threads load, save and let go
+@pytest.mark.slow  # quick: threads run programs; that their engines go is looked at here alone
 def test_engines_go_with_the_programs_of_all_threads() -> None:
     before = len(CACHE)
     exported = [_exported(seed) for seed in range(3)]  # torch exports in one thread at a time

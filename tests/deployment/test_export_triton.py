@@ -163,7 +163,6 @@ def test_programs_that_are_no_one_model_are_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow  # quick: what cannot be written leaves what was there
 def test_versions_are_added_and_nothing_is_written_over(tmp_path: Path) -> None:
     model = tmp_path / "tagger"
     trtdiag.export_triton(tagger(), tmp_path, "tagger")

@@ -60,7 +60,7 @@ def test_sizes_that_a_hint_would_cost_are_kept_by_a_named_dim() -> None:
     assert fix.program.module()(torch.ones(2, 1), torch.ones(2, 1), torch.ones(2, 2)).shape == (2, 2)
 
 
-@pytest.mark.slow  # quick: a sum of two sizes is left to torch
+@pytest.mark.slow  # quick: only what a derived dim can say, in tests/fixdims/test_choose_cases.py
 def test_a_relation_that_falls_is_left_to_torch() -> None:
     spec = {"x": {0: Dim("dx", min=2, max=10)}, "y": {0: Dim("dy", min=2, max=10)}}
     fix = fix_dims(models.AddUpTo(), (torch.randn(5, 3), torch.randn(7, 3)), dynamic_shapes=spec)
@@ -184,7 +184,7 @@ def test_hints_that_ask_for_sizes_of_0_and_1_become_named_dims() -> None:
         assert out.shape == (2, 4, s, 8)
 
 
-@pytest.mark.slow  # quick: sizes that a hint would cost are kept by a named dim
+@pytest.mark.slow  # what a hint leaves out is counted here alone
 def test_a_size_that_a_hint_leaves_out_of_the_program_is_not_counted_as_kept() -> None:
     fix = fix_dims(models.PaddedWindows(), (torch.randn(2, 48),), dynamic_shapes={"x": {1: Dim("t", min=1, max=2160)}})
     leaf = fix.plan.leaves["x.shape[1]"]

@@ -100,7 +100,7 @@ def _pairs(fix: Fix, one: str, other: str) -> set[tuple[int, int]]:
     return {(int(each[one]), int(each[other])) for each in sizes}
 
 
-@pytest.mark.slow  # quick: keys and values of two lengths, in test_real_runs_judge.py
+@pytest.mark.slow  # quick: a program that answers otherwise than its model fails, in test_real_runs_judge.py
 def test_keys_and_values_of_a_cache_get_one_dim() -> None:
     """With 7 keys and 9 values the program fails; fake tensors do not see it, and torch guards nothing."""
     args = (torch.randn(1, 1, 16), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8))

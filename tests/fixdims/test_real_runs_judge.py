@@ -21,7 +21,7 @@ def judged(ask: Ask) -> RealJudgement:
     return judge_on_data(exported(ask), ask)
 
 
-@pytest.mark.slow  # quick: keys and values of one length agree
+@pytest.mark.slow  # quick: a program that answers otherwise than its model fails
 def test_keys_and_values_of_two_lengths_fail_on_data_alone() -> None:
     ask = Ask(*cases.build("step_separate_kv"))
     assert judge(exported(ask), ask).sound  # on shapes nothing breaks

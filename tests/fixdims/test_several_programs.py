@@ -200,7 +200,7 @@ def test_one_program_is_as_before() -> None:
         trtdiag.fix_dims(wide(), programs=17)
 
 
-@pytest.mark.slow  # quick: one program is as before
+@pytest.mark.slow  # quick: a branch on a size becomes two programs; what has none is looked at here alone
 def test_nothing_is_offered_where_all_sizes_are_kept() -> None:
     fix = trtdiag.fix_dims((nn.ReLU(), (torch.rand(3, 4),), {}, ({0: Dim("b", min=1, max=7)},)), programs=4)
     assert fix.several is None

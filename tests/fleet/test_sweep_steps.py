@@ -160,7 +160,7 @@ def test_however_a_process_ends(root: Path, saved: str) -> None:
         client.close()
 
 
-@pytest.mark.slow  # quick: however a process ends
+@pytest.mark.slow  # quick: steps of a sweep in this process
 def test_the_same_results_whatever_process(root: Path, saved: str, tmp_path: Path) -> None:
     """Here twice; the slow run compares one worker of Ray with two."""
     other = prepared(tmp_path / "other")

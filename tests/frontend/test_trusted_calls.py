@@ -149,7 +149,7 @@ def test_what_is_computed_once(tmp_path: Path) -> None:
             use(path)
 
 
-@pytest.mark.slow  # quick: what is computed once
+@pytest.mark.slow  # 1.6 s; what is in branches is looked at here alone
 def test_in_a_branch(tmp_path: Path) -> None:
     program = export(Chosen().eval(), (torch.randn(2, 7, 3, 3),)).run_decompositions()
     path = saved(program, tmp_path / "honest.pt2")

@@ -253,7 +253,7 @@ def _shared(whole: Tensor) -> dict[str, tuple[tuple[Tensor, Tensor], bool]]:
     }
 
 
-@pytest.mark.slow  # quick: several neighbours are written at once
+@pytest.mark.slow  # quick: what may be written, and an input that shares memory with a cache
 @each("name", ["apart", "one", "overlapping", "turned"])
 def test_caches_that_share_memory_are_copied_in_their_order(name: str) -> None:
     x = torch.randn(BATCH, HEADS, 1, WIDTH)

@@ -114,8 +114,9 @@ def test_a_fault_of_a_fusion_is_told_by_the_last_range_that_shows_it(monkeypatch
     assert culprit_line(culprit, {}).endswith("--optimization-level 0, or leave the op to PyTorch with --keep-in-torch")
 
 
-@pytest.mark.slow  # quick: a right engine is built once
-def test_a_difference_that_goes_away_at_once_is_left_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_op_whose_output_ends_the_fault_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the one to keep in PyTorch, without it the advice would name none; the fault is left with its engine."""
+
     def alter(network: Network) -> Network:
         return with_other_activation(network) if len(network.outputs) == 2 else network
 
@@ -125,16 +126,6 @@ def test_a_difference_that_goes_away_at_once_is_left_with_its_engine(monkeypatch
     assert culprit.layer == "every layer of its network is right: the engine is not"
     assert "changes what TensorRT fuses" in culprit.note or "engines were built" in culprit.note
     assert 3 <= len(made.built) <= 1 + MOST_BUILDS
-
-
-def test_an_op_whose_output_ends_the_fault_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the one to keep in PyTorch; without it the advice would name none."""
-
-    def alter(network: Network) -> Network:
-        return with_other_activation(network) if len(network.outputs) == 2 else network
-
-    found, _ = _compiled(monkeypatch, alter)
-    culprit = _culprit(found)
     told = r"it goes with the output of (aten\.\S+) \((\w+)\) at .* shown: an op to keep in PyTorch"
     named = re.search(told, culprit.note)
     assert named is not None, culprit.note
@@ -166,7 +157,7 @@ def test_a_build_that_is_refused_for_many_outputs_is_tried_with_fewer(monkeypatc
     assert culprit.origin.op == "aten.tanh.default"
 
 
-@pytest.mark.slow  # the quick run has test_right_tensors_that_hide_a_fault_do_not_clear_it
+@pytest.mark.slow  # quick: an op whose output ends the fault is named
 def test_a_right_output_clears_what_it_is_made_from(monkeypatch: pytest.MonkeyPatch) -> None:
     _, made = _compiled(monkeypatch, with_other_activation)
     own = made.built[0]
