@@ -24,6 +24,7 @@ from trtdiag.network.layers import (
     Fill,
     Gather,
     GridSample,
+    Loop,
     MatrixMultiply,
     Normalization,
     OneHot,
@@ -46,6 +47,7 @@ from trtdiag.network.layers import (
 from trtdiag.network.layers.activation import ActivationType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as E
 from trtdiag.network.layers.gather import GatherMode
+from trtdiag.network.layers.loop import Cell
 from trtdiag.network.layers.matmul import MatrixOperation as M
 from trtdiag.network.layers.pooling import PoolingType
 from trtdiag.network.layers.reduce import ReduceOperation
@@ -133,6 +135,20 @@ def _rotary(n: NetworkBuilder) -> Value:
     return n.add(RotaryEmbedding(), _x(n, 2, T, 4), _weight(n, 9, 2), _weight(n, 9, 2, seed=2), places)[0]
 
 
+def _loop(n: NetworkBuilder, cell: Cell, *, reverse: bool = False) -> tuple[Value, ...]:
+    """A recurrent layer over the steps of each sample, from states of its own; all results have samples in front."""
+    gates, states = _permute(_x(n, T, 2 * cell.gates), 1, 0, 2), [n.input("hidden", DType.FLOAT32, (B, 2))]
+    if cell is Cell.LSTM:
+        states.append(n.input("carried", DType.FLOAT32, (B, 2)))
+    weights = (_weight(n, 2 * cell.gates, 2), _weight(n, 1, 2 * cell.gates))
+    sequence, *last = n.add(Loop(cell, reverse), gates, *weights, *states)
+    return (_permute(sequence, 1, 0, 2), *last)
+
+
+def _loop_of(n: NetworkBuilder, gates: Value, hidden: Value) -> tuple[Value, ...]:
+    return n.add(Loop(Cell.TANH), gates, _weight(n, 2, 2), _weight(n, 1, 2), hidden)
+
+
 def _both_reshaped(n: NetworkBuilder) -> Value:
     x = _x(n, 2, 3)
     return n.add(Shuffle(first=(1, 0, 2), reshape=(-1, 6)), x)[0]
@@ -205,6 +221,8 @@ APART = (
         )[0],
     ),
     Row("grid sample", lambda n: n.add(GridSample(), _x(n, 2, 5, 6), _x(n, 3, 4, 2, name="grid"))[0]),
+    *(Row(f"loop of {cell.name}", lambda n, cell=cell: _loop(n, cell)) for cell in Cell),  # type: ignore[misc]
+    Row("loop from the end", lambda n: _loop(n, Cell.LSTM, reverse=True)),
     Row("quantized", lambda n: n.add(Quantize(DType.INT8), _x(n, 4), n.constant(torch.tensor(0.1)))[0]),
 )
 """What each sample decides alone."""
@@ -246,6 +264,21 @@ MIXED = (
     Row("samples joined", lambda n: n.add(Concatenation(0), _x(n, 4), n.value(0))[0], "joins along"),
     Row("samples as columns", lambda n: _permute(_x(n, T), 1, 0), ""),
     Row("come apart", _both_reshaped, "come apart"),
+    Row("a loop over samples", lambda n: _loop_of(n, _x(n, 3, 2), _weight(n, 3, 2))[0], "from one sample to the next"),
+    Row(
+        "one loop of joined samples",
+        lambda n: _loop_of(n, _permute(n.add(Shuffle(reshape=(-1, 1, 2)), _x(n, 3, 2))[0], 0, 1, 2), _weight(n, 1, 2))[
+            0
+        ],
+        "from one sample to the next",
+    ),
+    Row(
+        "a state that is another sample's",
+        lambda n: _loop_of(
+            n, _permute(_x(n, T, 2), 1, 0, 2), n.add(Cumulative(0), n.input("h", DType.FLOAT32, (B, 2)))[0]
+        )[0],
+        "along the dim of the samples",
+    ),
     Row(
         "unknown kind",
         lambda n: n.add(

@@ -14,6 +14,10 @@ import trtdiag
 from tests.deployment.served_programs import as_plan, compiled, odd, tagger
 from trtdiag.cli.main import main
 from trtdiag.deployment.triton_config import TYPES
+from trtdiag.graph import recurrent
+from trtdiag.network import from_bytes
+from trtdiag.runtime.engine_cache import engine_bytes
+from trtdiag.runtime.engine_nodes import engine_nodes
 
 
 def _config(folder: Path) -> Any:
@@ -297,3 +301,52 @@ def test_the_command_tells_what_it_wrote(
     assert (tmp_path / "models" / "tagger_trt" / "1" / "model.py").exists()
     assert capsys.readouterr().out == ""
     assert _ended("export-triton", "missing.pt2", "models", "-q") == 2
+
+
+class Recurrent(nn.Module):
+    """More steps than are written one by one: a loop for each layer and direction."""
+
+    def __init__(self, kind: str, *, batch_first: bool, handed_on: bool = False, **how: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.batch_first, self.handed_on = batch_first, handed_on
+        self.cell = getattr(nn, kind)(3, 2, batch_first=batch_first, **how)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.handed_on:  # a sample begins with what the samples before it began with
+            return self.cell(x, x[:, 0, :2].cumsum(0)[None])[0]  # type: ignore[no-any-return]
+        if self.batch_first:
+            return self.cell(x)[0]  # type: ignore[no-any-return]
+        return self.cell(x.transpose(0, 1))[0].transpose(0, 1)  # type: ignore[no-any-return]
+
+
+RECURRENT = {
+    "LSTM": Recurrent("LSTM", batch_first=True),
+    "LSTM both ways, two layers, steps first": Recurrent("LSTM", batch_first=False, bidirectional=True, num_layers=2),
+    "GRU, two layers": Recurrent("GRU", batch_first=True, num_layers=2),
+    "RNN both ways": Recurrent("RNN", batch_first=True, bidirectional=True),
+}
+
+
+@pytest.fixture
+def loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recurrent layers are loops from 6 time steps on, a length that is quick to trace."""
+    monkeypatch.setattr(recurrent, "MOST_CELLS", 5)
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.usefixtures("loops")
+def test_recurrent_layers_have_a_batch(name: str, tmp_path: Path) -> None:
+    program = compiled(RECURRENT[name], trtdiag.Input((1, 6, 3), (2, 6, 3), (7, 6, 3)))
+    (engine,) = engine_nodes(program.exported_program)
+    assert "Loop" in {placed.layer.kind for placed in from_bytes(engine_bytes(engine.engine)).layers}
+    made = trtdiag.export_triton(program, tmp_path, "recurrent")
+    assert made.max_batch_size == 7, made.batch
+
+
+@pytest.mark.usefixtures("loops")
+def test_a_state_of_the_samples_before_leaves_none(tmp_path: Path) -> None:
+    module = Recurrent("RNN", batch_first=True, handed_on=True)
+    made = trtdiag.export_triton(compiled(module, trtdiag.Input((1, 6, 3), (2, 6, 3), (7, 6, 3))), tmp_path, "handed")
+    assert made.max_batch_size == 0
+    assert "the dim of the samples" in made.batch

@@ -23,6 +23,7 @@ from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.elementwise import ElementWise, Select
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.grid_sample import GridSample
+from trtdiag.network.layers.loop import Loop
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.one_hot import OneHot
@@ -68,8 +69,10 @@ def _words(state: State) -> str:
 
 
 @singledispatch
-def rows_of(layer: Layer, seen: Seen) -> State:
+def rows_of(layer: Layer, seen: Seen) -> State | tuple[State, ...]:
     """Where the samples lie in the outputs of a layer, of which some input has samples or numbers of the batch.
+
+    A tuple has a state for each output.
 
     Raises:
         CoupledError: They are not shown to stay apart.
@@ -254,6 +257,18 @@ def _rotary(layer: RotaryEmbedding, seen: Seen) -> State:
     if len(seen.states) == 4:
         seen.free(1, 2)
     return rows
+
+
+@rows_of.register
+def _loop(layer: Loop, seen: Seen) -> tuple[State, ...]:
+    """A step works sample by sample, so what is carried from step to step is each sample's own."""
+    seen.free(1, 2)
+    gates = seen.rows(0)
+    need(gates.axis == 1, "it goes from one sample to the next")
+    carried = replace(gates, axis=0)
+    for index in range(3, len(seen.states)):
+        need(seen.rows(index) == carried, "the samples of its states are not those of its gates")
+    return (gates, *(carried for _ in seen.states[3:]))
 
 
 @rows_of.register

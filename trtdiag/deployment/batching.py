@@ -206,12 +206,13 @@ def through(network: Network, given: Sequence[State], where: str) -> list[State]
             batch,
         )
         try:
-            state = _state(placed.layer, seen)
-        except CoupledError as found:
-            raise CoupledError(one_line(f"{network.describe(placed)}: {found}")) from found
-        for number in placed.outputs:
+            found = _state(placed.layer, seen)
+        except CoupledError as fault:
+            raise CoupledError(one_line(f"{network.describe(placed)}: {fault}")) from fault
+        each = found if isinstance(found, tuple) else [found] * len(placed.outputs)
+        for number, own in zip(placed.outputs, each, strict=True):
             known = batch.known(network.tensors[number])
-            states[number] = state if known is None else known
+            states[number] = own if known is None else known
     return [states[port.tensor] for port in network.outputs]
 
 
@@ -220,7 +221,7 @@ def _symbol(network: Network, index: int, axis: int) -> str | None:
     return size.name if isinstance(size, Sym) else None
 
 
-def _state(layer: Any, seen: Seen) -> State:
+def _state(layer: Any, seen: Seen) -> State | tuple[State, ...]:
     if isinstance(layer, Constant):
         return FREE
     sizes_alone = all(seen.batch.known(tensor) is not None for tensor in seen.outputs)
