@@ -28,7 +28,7 @@ _WIDE = {str(each).removeprefix("torch."): each for each in (torch.float64, torc
 
 
 def _dtype(name: str) -> torch.dtype:
-    return _WIDE.get(name) or DType(name).torch
+    return _WIDE.get(required(str, name)) or DType(name).torch
 
 
 _FORMS = TypedJson(

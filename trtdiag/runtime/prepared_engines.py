@@ -105,7 +105,7 @@ def forget(runner: object) -> None:
 def _gone(number: int, engine: ref[torch.Tensor]) -> None:
     known = PREPARED.get(number)
     if known is not None and known.engine is engine:  # else it is another's by now
-        del PREPARED[number]
+        PREPARED.pop(number, None)  # another thread may have forgotten it meanwhile
 
 
 def nothing_known(inputs: Sequence[Any]) -> None:
