@@ -76,23 +76,27 @@ def parsed(case: Row) -> Row:
     """What the builder's own parser and the builder make of the ONNX file."""
     from trtdiag.engine.tensorrt.api_versions import Dialect
     from trtdiag.engine.tensorrt.config import new_config
-    from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, open_door
+    from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, import_tensorrt
     from trtdiag.engine.tensorrt.log import last_lines, logger_of
     from trtdiag.options import CompileOptions
 
-    door = open_door(TENSORRT_RTX)
-    logger, options = logger_of(door.trt), CompileOptions(backend="tensorrt-rtx", gpu=(case["gpu"],))
+    installed = import_tensorrt(TENSORRT_RTX)
+    logger, options = logger_of(installed.trt), CompileOptions(backend="tensorrt-rtx", gpu=(case["gpu"],))
     with logger.listeners.listening() as lines:
-        builder = door.trt.Builder(logger)
+        builder = installed.trt.Builder(logger)
         definition = builder.create_network(0)
-        parser = door.trt.OnnxParser(definition, logger)
+        parser = installed.trt.OnnxParser(definition, logger)
         began = time.perf_counter()
         if not parser.parse_from_file(case["onnx"]):
             said = "; ".join(str(parser.get_error(index)) for index in range(parser.num_errors))
             return {"state": f"not parsed: {said or last_lines(lines)}"[:900]}
         row: Row = {"parse_s": round(time.perf_counter() - began, 2), "layers": definition.num_layers}
         config = new_config(
-            Dialect(door.trt, door.target), builder, options, version=door.version, capability=case["gpu"]
+            Dialect(installed.trt, installed.target),
+            builder,
+            options,
+            version=installed.version,
+            capability=case["gpu"],
         )
         profile = builder.create_optimization_profile()
         sizes = _input_sizes(case["onnx"], case["profile"])

@@ -23,7 +23,7 @@ from trtdiag.engine.backend import Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import usual_inputs
-from trtdiag.engine.tensorrt.lazy_import import open_door
+from trtdiag.engine.tensorrt.lazy_import import import_tensorrt
 from trtdiag.engine.tensorrt.log import Listeners
 from trtdiag.errors import TrtdiagError
 from trtdiag.network import Network
@@ -187,7 +187,9 @@ if __name__ == "__main__":
     name, _, told_level = sys.argv[1].partition("-")
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no row
-    print(json.dumps({"tensorrt": open_door().version, "gpu": torch.cuda.get_device_name()}), file=out, flush=True)
+    print(
+        json.dumps({"tensorrt": import_tensorrt().version, "gpu": torch.cuda.get_device_name()}), file=out, flush=True
+    )
     for found in {"jobs": jobs, "cache": cache, "compatible": compatible, "threads": threads}[name](
         int(told_level or 1)
     ):

@@ -35,10 +35,10 @@ from torch.export import Dim, export
 import trtdiag
 from trtdiag import Precision
 from trtdiag.engine.tensorrt.context import EngineContext
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.engine_bindings import Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
-from trtdiag.engine.tensorrt.lazy_import import open_door
+from trtdiag.engine.tensorrt.lazy_import import import_tensorrt
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.single_context import shares_profiles
 from trtdiag.runtime.compiled import CompiledProgram
@@ -121,13 +121,13 @@ def measured(call: Callable[[], object], seconds: float = 1.5) -> Row:
 
 def bare(made: CompiledProgram, x: Tensor) -> dict[str, Callable[[], object]]:
     """The one engine of a program without anything of ours around it, its recorded run, and what they hold."""
-    trt = open_door().trt
+    trt = import_tensorrt().trt
     (node,) = engine_nodes(made.exported_program)
     runtime = trt.Runtime(logger_of(trt))
     engine = runtime.deserialize_cuda_engine(engine_bytes(node.engine))
     device = torch.device("cuda", torch.cuda.current_device())
     ports = Ports.of(trt, engine, node.manifest, device)
-    scratch = Scratch(trt, engine, device)
+    scratch = ContextMemory(trt, engine, device)
     stream = torch.cuda.current_stream().cuda_stream
     context = EngineContext(ports, scratch, stream)
     context.take(scratch.own())
@@ -151,7 +151,7 @@ def one_case(name: str, level: int, dynamic: bool) -> list[Row]:
     torch.manual_seed(5)
     module, x, precision = CASES[name]()
     module, x = module.eval().cuda(), x.cuda()
-    shares = shares_profiles(open_door().trt)  # without, a graph that the caller records cannot have its engine
+    shares = shares_profiles(import_tensorrt().trt)  # without, a graph that the caller records cannot have its engine
     dims = {"x": {0: Dim("batch", min=1, max=2 * x.shape[0])}} if dynamic else None
     exported = export(module, (x,), dynamic_shapes=dims)
     begun = time.perf_counter()
@@ -257,7 +257,7 @@ def main() -> None:
         rows += json.loads(last)
     print(table(rows))
     if asked.json:
-        facts = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "tensorrt": open_door().version}
+        facts = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "tensorrt": import_tensorrt().version}
         asked.json.write_text(json.dumps({"command": sys.argv, **facts, "rows": rows}, indent=1))
 
 

@@ -15,7 +15,7 @@ from trtdiag.benchmark.clock import Call
 from trtdiag.benchmark.facts import AS_EXPORTED
 from trtdiag.benchmark.original import Original
 from trtdiag.benchmark.ways import Ready
-from trtdiag.engine.tensorrt.lazy_import import open_door, require_gpu
+from trtdiag.engine.tensorrt.lazy_import import import_tensorrt, require_gpu
 from trtdiag.engine.tensorrt.onnx_engine import OnnxEngine, build_onnx
 from trtdiag.errors import PlatformError
 from trtdiag.graph.pytree import flattened, leaves_of, rebuilt
@@ -31,7 +31,7 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
         PlatformError: TensorRT, a GPU or the package onnx is missing.
         EngineBuildError: TensorRT refuses the file.
     """
-    door = open_door()
+    installed = import_tensorrt()
     require_gpu()
     if original.device.type != "cuda":
         raise PlatformError(
@@ -54,9 +54,9 @@ def prepare(original: Original, compiled: CompiledProgram) -> Ready:
         path = Path(folder) / "model.onnx"
         begun = time.perf_counter()
         write_onnx(original, path)
-        blob = build_onnx(door, path, shapes, options)
+        blob = build_onnx(installed, path, shapes, options)
         seconds = time.perf_counter() - begun
-    engine = OnnxEngine(door, blob, original.device)
+    engine = OnnxEngine(installed, blob, original.device)
 
     def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         return engine.bound(_tensors(original, args, kwargs))

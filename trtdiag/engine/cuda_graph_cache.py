@@ -24,7 +24,7 @@ class _Kept(Generic[Recording]):
     credit: int = 1
 
 
-class KeptRecordings(Generic[Key, Recording]):
+class CudaGraphCache(Generic[Key, Recording]):
     """Recordings by what they were made for.
 
     What comes for the first time runs as always: recording costs more than a run.  The second time it is recorded.

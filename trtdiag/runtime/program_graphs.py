@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.engine.cuda_graph_cache import KeptRecordings
+from trtdiag.engine.cuda_graph_cache import CudaGraphCache
 from trtdiag.engine.cuda_graph_choice import RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay
@@ -57,7 +57,7 @@ class _Kept(local):
     """The graphs of one thread by stream: engines take turns on neither."""
 
     def __init__(self) -> None:
-        self.by_stream: dict[int, KeptRecordings[Described, ProgramGraph]] = {}
+        self.by_stream: dict[int, CudaGraphCache[Described, ProgramGraph]] = {}
 
 
 class ProgramGraphs:
@@ -111,7 +111,7 @@ class ProgramGraphs:
         stream = self._gpu.stream(device)
         kept = self._kept.by_stream.get(stream)
         if kept is None:
-            kept = self._kept.by_stream[stream] = KeptRecordings(self._most)
+            kept = self._kept.by_stream[stream] = CudaGraphCache(self._most)
         found = kept.get(seen)
         if found is not None:
             return found.run(leaves)
@@ -121,7 +121,7 @@ class ProgramGraphs:
         self,
         leaves: Sequence[Any],
         seen: Described,
-        kept: KeptRecordings[Described, ProgramGraph],
+        kept: CudaGraphCache[Described, ProgramGraph],
         device: torch.device,
     ) -> list[Any] | None:
         """Run once on memory that stays, and record the same run."""

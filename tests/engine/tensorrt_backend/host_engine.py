@@ -11,7 +11,7 @@ import torch
 from standin import Recorded, TensorRT
 
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay, Work
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.shapes.profile import DimProfile
@@ -82,7 +82,7 @@ class Engine:
                 y.copy_(x.sum(1) + torch.arange(n)[:, None])
         return self.runs
 
-    def runner(self, gpu: HostGpu | None = None, scratch: type[Scratch] = Scratch) -> EngineRunner:
+    def runner(self, gpu: HostGpu | None = None, scratch: type[ContextMemory] = ContextMemory) -> EngineRunner:
         return EngineRunner(self.trt, self.engine, manifest(), CPU, gpu=gpu or HostGpu(), scratch=scratch)
 
     def inputs(self, rows: int, n: int) -> list[torch.Tensor]:
@@ -113,7 +113,7 @@ class RowSums(Engine):
                 at(addresses["output 0: y"], torch.float16, (rows,)).copy_(x.sum(1))
         return self.runs
 
-    def runner(self, gpu: HostGpu | None = None, scratch: type[Scratch] = Scratch) -> EngineRunner:
+    def runner(self, gpu: HostGpu | None = None, scratch: type[ContextMemory] = ContextMemory) -> EngineRunner:
         known = manifest()
         plain = replace(
             known, inputs=known.inputs[:1], outputs=(EngineOutput("y", torch.float16, (symbol("s"),)),), ranges={}

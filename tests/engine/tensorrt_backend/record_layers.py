@@ -34,7 +34,7 @@ from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.inspection import WatchedEngine, engine_text, new_stopwatch
-from trtdiag.engine.tensorrt.lazy_import import open_door
+from trtdiag.engine.tensorrt.lazy_import import import_tensorrt
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.graph.source import Frame
@@ -89,7 +89,7 @@ def one_engine(network: Network, planned: Any, level: int | None) -> dict[str, A
     record: dict[str, Any] = {"build_s": round(time.perf_counter() - begun, 2), "bytes": len(engine.blob)}
     record["network"] = wiring(network)
     record["written"] = list(emissions[0].layers)
-    trt = open_door().trt
+    trt = import_tensorrt().trt
     runtime = trt.Runtime(logger_of(trt))
     deserialised = runtime.deserialize_cuda_engine(bytes(engine.blob))
     record["num_layers"] = deserialised.num_layers
@@ -162,7 +162,7 @@ def main() -> None:
             except Exception:
                 print(f"{key}: failed\n{traceback.format_exc()}", flush=True)
                 continue
-            trt = open_door().trt
+            trt = import_tensorrt().trt
             text = json.dumps(
                 {"model": key, "tensorrt": trt.__version__, "level": level, "engines": engines}, separators=(",", ":")
             )

@@ -11,7 +11,7 @@ from standin import TensorRT
 
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.monitor import Phases
 from trtdiag.errors import EngineBuildError
 from trtdiag.options import CompileOptions
@@ -74,8 +74,8 @@ def _a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _build(trt: TensorRT, version: str, watch: Watch) -> Any:
     asked = REFUSALS["run-outside"]
-    door = Door(trt, trt.__version__, get_target(version))
-    return building.build(door, asked.network(), asked.profile, CompileOptions(), watch)
+    installed = InstalledTensorRT(trt, trt.__version__, get_target(version))
+    return building.build(installed, asked.network(), asked.profile, CompileOptions(), watch)
 
 
 @pytest.mark.parametrize("version", ["10.16", "11.4"])

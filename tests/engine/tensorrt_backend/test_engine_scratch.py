@@ -11,7 +11,7 @@ import pytest
 import torch
 from standin import TensorRT
 
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.errors import PlatformError
 from trtdiag.targets import TARGETS
 
@@ -27,7 +27,7 @@ def test_a_context_gets_memory_of_ours(version: str) -> None:
     trt = TensorRT(version)
     engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(b"bytes")
     engine.__dict__["facts"] = {"device_memory_size": 1531, "device_memory_size_v2": 1531}
-    scratch = Scratch(trt, engine, torch.device("cpu"))
+    scratch = ContextMemory(trt, engine, torch.device("cpu"))
     assert scratch.size_bytes == 1531
     context = scratch.make()
     memory = torch.empty(2048, dtype=torch.uint8)
@@ -63,11 +63,11 @@ def test_an_address_may_be_wanted_as_a_capsule() -> None:
     assert context.address == memory.data_ptr()
 
 
-def _scratch(size_bytes: int) -> Scratch:
+def _scratch(size_bytes: int) -> ContextMemory:
     trt = TensorRT("8.6")
     engine = trt.Runtime(trt.Logger()).deserialize_cuda_engine(b"bytes")
     engine.__dict__["facts"] = {"device_memory_size": size_bytes}
-    return Scratch(trt, engine, torch.device("cpu"))
+    return ContextMemory(trt, engine, torch.device("cpu"))
 
 
 def test_engines_of_a_thread_and_stream_share_memory() -> None:

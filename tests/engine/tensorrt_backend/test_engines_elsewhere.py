@@ -11,7 +11,7 @@ from host_engine import manifest
 from standin import TensorRT
 
 from trtdiag.engine.tensorrt import backend as module
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.errors import ArtifactError
 from trtdiag.runtime.engine_cache import EngineCache, engine_tensor
 from trtdiag.targets import get_target
@@ -28,7 +28,7 @@ class Machine:
         self.current = 0
         self.entered: list[str] = []
         trt = TensorRT("8.6")
-        monkeypatch.setattr(module, "open_door", lambda: Door(trt, "8.6.1", get_target("8.6")))
+        monkeypatch.setattr(module, "import_tensorrt", lambda: InstalledTensorRT(trt, "8.6.1", get_target("8.6")))
         monkeypatch.setattr(module, "require_gpu", lambda: None)
         monkeypatch.setattr(module, "gpu_name", lambda: self.names[self.current])
         monkeypatch.setattr(module, "compute_capability", lambda: ("9.0", "8.9")[self.current])

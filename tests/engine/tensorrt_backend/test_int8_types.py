@@ -8,7 +8,7 @@ from standin import TensorRT
 from tests.harness.int8_blocks import blocks
 from tests.harness.symmetric_quantizer import quantized
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import get_target
@@ -32,7 +32,7 @@ def test_only_layers_away_from_quantizers_are_held(name: str, flags: set[str], m
     (one,), (engine,) = found.converted, found.engines
     trt = TensorRT("8.6")
     profile = {port.name: port.profile for port in engine.manifest.inputs}
-    building.build(Door(trt, trt.__version__, get_target("8.6")), one.network, profile, CompileOptions())
+    building.build(InstalledTensorRT(trt, trt.__version__, get_target("8.6")), one.network, profile, CompileOptions())
     (config,) = trt.of("IBuilderConfig")
     assert {str(args[0]) for called, args, _ in config.calls if called == "set_flag"} == flags
     held = [layer for layer in trt.made if "precision" in layer.seen]

@@ -12,7 +12,7 @@ from standin import TensorRT
 
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.tensorrt import backend as home, build as building
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.log import Lines, logger_of
 from trtdiag.errors import EngineBuildError
 from trtdiag.options import CompileOptions
@@ -56,7 +56,7 @@ def test_all_hear_a_thread_of_tensorrts_own() -> None:
 
 def test_a_refusal_beside_another_build_has_its_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     trt = TensorRT("8.6")
-    monkeypatch.setattr(home, "open_door", lambda: Door(trt, "8.6.1", get_target("8.6")))
+    monkeypatch.setattr(home, "import_tensorrt", lambda: InstalledTensorRT(trt, "8.6.1", get_target("8.6")))
     monkeypatch.setattr(home, "require_gpu", lambda: None)
     monkeypatch.setattr(home, "gpu_name", lambda: "GPU")
     monkeypatch.setattr(home, "compute_capability", lambda: "9.0")

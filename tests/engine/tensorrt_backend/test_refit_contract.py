@@ -11,7 +11,7 @@ from standin import Recorded, TensorRT
 
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.api_versions import Dialect
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.refit import named_constants, refitted, unpacked_engine, without_weights
 from trtdiag.errors import ArtifactError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
@@ -75,9 +75,9 @@ def _calls(objects: list[Recorded], name: str) -> list[tuple[Any, ...]]:
 def test_a_build_names_the_weights_that_may_change(version: str) -> None:
     trt, network = TensorRT(version), _network()
     trt.answers["build_serialized_network"] = lambda *_: b"engine"
-    door = Door(trt, trt.__version__, get_target(version))
+    installed = InstalledTensorRT(trt, trt.__version__, get_target(version))
     gpu = ("sm89",) if version.startswith("rtx") else ()
-    building.build(door, network, PROFILE, CompileOptions(refittable=True, gpu=gpu))
+    building.build(installed, network, PROFILE, CompileOptions(refittable=True, gpu=gpu))
     (definition,), (config,) = trt.of("INetworkDefinition"), trt.of("IBuilderConfig")
     named = _calls([definition], "set_weights_name")
     assert {name for _, name in named} == {str(number) for number in named_constants(network)}
@@ -96,7 +96,9 @@ def test_a_plain_build_names_none(version: str) -> None:
     trt = TensorRT(version)
     trt.answers["build_serialized_network"] = lambda *_: b"engine"
     gpu = ("sm89",) if version.startswith("rtx") else ()
-    building.build(Door(trt, trt.__version__, get_target(version)), _network(), PROFILE, CompileOptions(gpu=gpu))
+    building.build(
+        InstalledTensorRT(trt, trt.__version__, get_target(version)), _network(), PROFILE, CompileOptions(gpu=gpu)
+    )
     assert not _calls(trt.of("INetworkDefinition"), "set_weights_name")
     flags = {flag.name for (flag,) in _calls(trt.of("IBuilderConfig"), "set_flag")}
     assert not {"REFIT", "REFIT_INDIVIDUAL"} & flags

@@ -19,8 +19,8 @@ from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_gr
 from trtdiag.engine.manifest import Compatibility
 from trtdiag.engine.tensorrt import rtx
 from trtdiag.engine.tensorrt.engine_per_gpu import packed
-from trtdiag.engine.tensorrt.lazy_import import Door
-from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
+from trtdiag.engine.tensorrt.rtx_contexts import RtxContextMemory
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.options import KERNEL_SPECIALIZATION
 from trtdiag.targets import RTX_TARGETS, get_target, target_of
@@ -50,7 +50,7 @@ class Kernels(Engine):
 
     def run(self, choice: RtxChoice = RtxChoice(), graphs: GraphChoice | None = None) -> None:  # noqa: B008  # frozen
         with choosing_graphs(graphs, choice):
-            self.runner(scratch=RtxScratch)(self.inputs(3, 4))
+            self.runner(scratch=RtxContextMemory)(self.inputs(3, 4))
 
     @property
     def configs(self) -> list[Recorded]:
@@ -69,7 +69,7 @@ def _written(path: Path, content: bytes | None) -> Iterator[None]:
 def test_a_call_as_by_default(version: str) -> None:
     engine = Kernels(version)
     gpu = HostGpu()
-    (y,) = engine.runner(gpu, RtxScratch)(engine.inputs(3, 4))
+    (y,) = engine.runner(gpu, RtxContextMemory)(engine.inputs(3, 4))
     assert (y.shape, y.dtype) == ((4, 3), torch.float16)
     (config,) = engine.configs
     (context,) = engine.contexts
@@ -95,7 +95,7 @@ def test_strategies(version: str, strategy: str) -> None:
 
 def test_what_trtdiag_records_is_not_recorded_once_more() -> None:
     engine = Kernels("rtx-1.7")
-    run = engine.runner(scratch=RtxScratch)
+    run = engine.runner(scratch=RtxContextMemory)
     with choosing_graphs(GraphChoice(2), RtxChoice(cuda_graphs=True)):
         for _ in range(3):
             run(engine.inputs(3, 4))
@@ -105,7 +105,7 @@ def test_what_trtdiag_records_is_not_recorded_once_more() -> None:
 
 def test_each_choice_has_contexts_of_its_own() -> None:
     engine = Kernels("rtx-1.7")
-    run = engine.runner(scratch=RtxScratch)
+    run = engine.runner(scratch=RtxContextMemory)
     for eager in (True, False, True):
         with choosing_graphs(None, RtxChoice(kernel_specialization="eager" if eager else None)):
             run(engine.inputs(3, 4))
@@ -126,7 +126,7 @@ def test_kernels_are_there_for_the_next_process(version: str, tmp_path: Path) ->
 def test_contexts_of_a_process_share_a_cache(tmp_path: Path) -> None:
     path, engine = tmp_path / "kernels", Kernels("rtx-1.7")
     with _written(path, b" kernel"):
-        runs = [engine.runner(HostGpu([stream]), RtxScratch) for stream in (1, 2, 3)]
+        runs = [engine.runner(HostGpu([stream]), RtxContextMemory) for stream in (1, 2, 3)]
         with choosing_graphs(None, RtxChoice(str(path))):
             for run in runs:
                 run(engine.inputs(3, 4))
@@ -161,7 +161,7 @@ def test_kernels_that_cannot_be_written_are_said_and_no_error(tmp_path: Path, ca
     path = tmp_path / "kernels"
     with caplog.at_level(logging.WARNING), _written(tmp_path / "nothing", None):
         engine = Kernels("rtx-1.7")
-        run = engine.runner(scratch=RtxScratch)
+        run = engine.runner(scratch=RtxContextMemory)
         with choosing_graphs(None, RtxChoice(str(path))):
             run(engine.inputs(3, 4))
         path.mkdir()
@@ -172,8 +172,8 @@ def test_kernels_that_cannot_be_written_are_said_and_no_error(tmp_path: Path, ca
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_program_loads_the_engine_of_its_gpu(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trt = TensorRT(version)
-    door = Door(trt, trt.__version__, get_target(version))
-    monkeypatch.setattr(rtx, "open_door", lambda _: door)
+    installed = InstalledTensorRT(trt, trt.__version__, get_target(version))
+    monkeypatch.setattr(rtx, "import_tensorrt", lambda _: installed)
     monkeypatch.setattr(rtx, "require_gpu", lambda: None)
     monkeypatch.setattr(rtx, "compute_capability", lambda: "12.0")
     monkeypatch.setattr("trtdiag.engine.tensorrt.backend.EngineRunner", lambda *args, **kwargs: (args, kwargs))
@@ -184,7 +184,7 @@ def test_a_program_loads_the_engine_of_its_gpu(version: str, monkeypatch: pytest
     (module, engine, *_), told = rtx.backend().load(packed({"sm89": b"Ada", "sm120": b"Blackwell"}), built)
     assert module is trt
     assert [bytes(args[0]) for args, _ in [engine.given]] == [b"Blackwell"]
-    assert told["scratch"] is RtxScratch
+    assert told["scratch"] is RtxContextMemory
     trt.answers["deserialize_cuda_engine"] = lambda *_: None
     with pytest.raises(ArtifactError, match="cannot read an engine"):
         rtx.backend().load(b"one for both", built)
@@ -193,9 +193,11 @@ def test_a_program_loads_the_engine_of_its_gpu(version: str, monkeypatch: pytest
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_recorded_api_is_that_of_the_installed_release(version: str) -> None:
     trt = pytest.importorskip("tensorrt_rtx", reason="tensorrt-rtx is not installed")
-    door = Door(trt, str(trt.__version__), target_of(str(trt.__version__), RTX_TARGETS) or RTX_TARGETS[0])
-    if door.target.version != version:
-        pytest.skip(f"{door.version} is installed")
+    installed = InstalledTensorRT(
+        trt, str(trt.__version__), target_of(str(trt.__version__), RTX_TARGETS) or RTX_TARGETS[0]
+    )
+    if installed.target.version != version:
+        pytest.skip(f"{installed.version} is installed")
     from compact_api import compact, read
 
     assert compact(read("tensorrt_rtx")) == surface(f"rtx-{TensorRT(version).__version__}")

@@ -19,9 +19,9 @@ from trtdiag.engine.backend import Runner, get_backend
 from trtdiag.engine.build import build_engine
 from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt.context import EngineContext
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.engine_bindings import Ports
-from trtdiag.engine.tensorrt.lazy_import import open_door
+from trtdiag.engine.tensorrt.lazy_import import import_tensorrt
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.engine.tensorrt.single_context import shares_profiles
@@ -42,7 +42,7 @@ pytestmark = [
         installed_version() is None or not torch.cuda.is_available(), reason="needs TensorRT and a GPU to build for"
     ),
 ]
-SHARES = installed_version() is None or shares_profiles(open_door().trt)
+SHARES = installed_version() is None or shares_profiles(import_tensorrt().trt)
 shared_only = pytest.mark.skipif(not SHARES, reason="contexts of this TensorRT cannot share a profile: one for all")
 
 
@@ -282,14 +282,14 @@ def test_tensors_without_elements(most: int) -> None:
 
 @shared_only
 def test_contexts_that_share_scratch_memory() -> None:
-    trt = open_door().trt
+    trt = import_tensorrt().trt
     made = program("alone", "tensorrt", "cuda")
     (node,) = engine_nodes(made.exported_program)
     runtime = trt.Runtime(logger_of(trt))
     engine = runtime.deserialize_cuda_engine(engine_bytes(node.engine))
     ports = Ports.of(trt, engine, node.manifest, torch.device("cuda", 0))
     device = torch.device("cuda", 0)
-    scratch = Scratch(trt, engine, device)
+    scratch = ContextMemory(trt, engine, device)
     stream = torch.cuda.current_stream().cuda_stream
     contexts = [EngineContext(ports, scratch, stream) for _ in range(3)]
     alone, own = EngineContext(ports, scratch, stream), scratch.own()

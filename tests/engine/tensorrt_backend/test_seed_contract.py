@@ -10,7 +10,7 @@ from standin import TensorRT
 
 from tests.harness.rows import thinned
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.network import DType
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline.compile import compile_in_stages
@@ -48,7 +48,9 @@ def test_networks_of_models_are_built(
         network = converted.network
         trt = TensorRT(version)
         profile = {port.name: port.profile for port in engine.manifest.inputs}
-        blob = building.build(Door(trt, trt.__version__, get_target(version)), network, profile, CompileOptions())
+        blob = building.build(
+            InstalledTensorRT(trt, trt.__version__, get_target(version)), network, profile, CompileOptions()
+        )
         assert blob == b"made by a stand-in"
         _check_types(trt, network.tensors, version)
         (made,) = trt.of("IOptimizationProfile")

@@ -13,7 +13,7 @@ from standin import TensorRT
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.gpu import free_mib
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.peak_tensor import too_great
 from trtdiag.errors import EngineBuildError
@@ -109,7 +109,7 @@ def _refused(said: str, network: Network, profile: Profile, monkeypatch: pytest.
         logger.log(SimpleNamespace(name="ERROR"), said)
 
     trt.answers["build_serialized_network"] = refuse
-    door = Door(trt, trt.__version__, get_target("8.6"))
+    installed = InstalledTensorRT(trt, trt.__version__, get_target("8.6"))
     with pytest.raises(EngineBuildError) as caught:
-        building.build(door, network, profile, CompileOptions(workspace_mib=4096))
+        building.build(installed, network, profile, CompileOptions(workspace_mib=4096))
     return caught.value

@@ -16,7 +16,7 @@ from trtdiag.engine.profiles import several
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.config import TACTIC_SOURCES
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.network_checks import check_agreement
 from trtdiag.engine.tensorrt.refusal import named_layers
@@ -51,8 +51,8 @@ def _network(dtype: DType = DType.FLOAT32) -> Network:
     return builder.build()
 
 
-def _door(trt: TensorRT, version: str) -> Door:
-    return Door(trt, trt.__version__, get_target(version))
+def _installed(trt: TensorRT, version: str) -> InstalledTensorRT:
+    return InstalledTensorRT(trt, trt.__version__, get_target(version))
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_options_become_the_configuration(version: str, tmp_path: Path) -> None:
         timing_cache=str(cache),
         tf32=True,
     )
-    building.build(_door(trt, version), _network(), PROFILE, options)
+    building.build(_installed(trt, version), _network(), PROFILE, options)
     (config,) = trt.of("IBuilderConfig")
     said = _said(config)
     assert ("set_memory_pool_limit", ("MemoryPoolType.WORKSPACE", str(3 * 2**20))) in said
@@ -87,7 +87,7 @@ def test_options_become_the_configuration(version: str, tmp_path: Path) -> None:
     assert ("set_flag", ("BuilderFlag.TF32",)) in said
     assert cache.read_bytes() == b"made by a stand-in"
     assert [path.name for path in cache.parent.iterdir()] == ["cache"]
-    building.build(_door(trt, version), _network(), PROFILE, options)
+    building.build(_installed(trt, version), _network(), PROFILE, options)
     given = [args for name, args, _ in trt.of("IBuilderConfig")[1].calls if name == "create_timing_cache"]
     assert given[0] == (b"made by a stand-in",)
 
@@ -96,7 +96,7 @@ def test_options_become_the_configuration(version: str, tmp_path: Path) -> None:
 def test_one_engine_is_built_for_several_generations(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(building, "compute_capability")  # there is no GPU to ask
     trt = TensorRT(version)
-    building.build(_door(trt, version), _network(), PROFILE, CompileOptions(gpu=("sm80", "sm120")))
+    building.build(_installed(trt, version), _network(), PROFILE, CompileOptions(gpu=("sm80", "sm120")))
     (config,) = trt.of("IBuilderConfig")
     assert config.seen["num_compute_capabilities"] == 2
     told = [args for name, args, _ in config.calls if name == "set_compute_capability"]
@@ -106,7 +106,7 @@ def test_one_engine_is_built_for_several_generations(version: str, monkeypatch: 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_float32_is_exact_unless_asked_otherwise(version: str) -> None:
     trt = TensorRT(version)
-    building.build(_door(trt, version), _network(), PROFILE, CompileOptions())
+    building.build(_installed(trt, version), _network(), PROFILE, CompileOptions())
     said = _said(trt.of("IBuilderConfig")[0])
     assert ("clear_flag", ("BuilderFlag.TF32",)) in said
     assert not any(name == "set_tactic_sources" for name, _ in said)
@@ -115,12 +115,12 @@ def test_float32_is_exact_unless_asked_otherwise(version: str) -> None:
 def test_tactic_sources_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TACTIC_SOURCES, "JIT_CONVOLUTIONS, CUDNN")
     trt = TensorRT("8.6")
-    building.build(_door(trt, "8.6"), _network(), PROFILE, CompileOptions())
+    building.build(_installed(trt, "8.6"), _network(), PROFILE, CompileOptions())
     bits = (1 << int(trt.TacticSource.JIT_CONVOLUTIONS)) | (1 << int(trt.TacticSource.CUDNN))
     assert ("set_tactic_sources", (str(bits),)) in _said(trt.of("IBuilderConfig")[0])
     trt = TensorRT("11.4")
     with pytest.raises(UserError, match="CUDNN") as caught:
-        building.build(_door(trt, "11.4"), _network(), PROFILE, CompileOptions())
+        building.build(_installed(trt, "11.4"), _network(), PROFILE, CompileOptions())
     assert "EDGE_MASK_CONVOLUTIONS, JIT_CONVOLUTIONS" in caught.value.because
 
 
@@ -130,7 +130,7 @@ def test_timings_of_another_gpu_are_left_out(tmp_path: Path) -> None:
     cache.write_bytes(b"of another GPU")
     answers = iter([False, True])
     trt.answers["set_timing_cache"] = lambda *_: next(answers)
-    building.build(_door(trt, "8.6"), _network(), PROFILE, CompileOptions(timing_cache=str(cache)))
+    building.build(_installed(trt, "8.6"), _network(), PROFILE, CompileOptions(timing_cache=str(cache)))
     (config,) = trt.of("IBuilderConfig")
     told = [args for name, args, _ in config.calls if name == "create_timing_cache"]
     assert told[:2] == [(b"of another GPU",), (b"",)]
@@ -158,12 +158,12 @@ def test_a_size_that_shapes_hang_on_has_a_profile_of_values(version: str) -> Non
 
     trt.answers["add_input"] = added
     profile = {"n": (DimProfile(2, 4, 9),), "m": (DimProfile(-3, 1, 4),)}
-    building.build(_door(trt, version), network, profile, CompileOptions())
+    building.build(_installed(trt, version), network, profile, CompileOptions())
     (made,) = trt.of("IOptimizationProfile")
     assert [(name, args) for name, args, _ in made.calls] == [("set_shape_input", ("input 0: n", [2], [4], [9]))]
 
     least = {"n": (DimProfile(2, 2, 2),), "m": (DimProfile(-3, 1, 4),)}
-    building.build(_door(trt, version), network, several([("a", least), ("b", profile)]), CompileOptions())
+    building.build(_installed(trt, version), network, several([("a", least), ("b", profile)]), CompileOptions())
     calls = [[args for _, args, _ in made.calls] for made in trt.of("IOptimizationProfile")[1:]]
     assert calls == [[("input 0: n", [2], [2], [2])], [("input 0: n", [2], [4], [9])]]
     config = trt.of("IBuilderConfig")[-1]
@@ -175,7 +175,7 @@ def test_a_size_without_an_end_is_named() -> None:
     trt = TensorRT("8.6")
     profile = {"x": (DimProfile(1, 3, None), DimProfile(5, 5, 5))}
     with pytest.raises(EngineBuildError, match="'x'") as caught:
-        building.build(_door(trt, "8.6"), _network(), profile, CompileOptions())
+        building.build(_installed(trt, "8.6"), _network(), profile, CompileOptions())
     assert caught.value.reference == "profile-open"
 
 
@@ -183,7 +183,7 @@ def test_a_refused_profile_is_told() -> None:
     trt = TensorRT("8.6")
     trt.answers["add_optimization_profile"] = lambda *_: -1
     with pytest.raises(EngineBuildError) as caught:
-        building.build(_door(trt, "8.6"), _network(), PROFILE, CompileOptions())
+        building.build(_installed(trt, "8.6"), _network(), PROFILE, CompileOptions())
     assert "1..3..8" in caught.value.message
 
 
@@ -200,7 +200,7 @@ def test_a_refused_build_names_the_op_and_its_line() -> None:
 
     trt.answers["build_serialized_network"] = refuse
     with pytest.raises(EngineBuildError) as caught:
-        building.build(_door(trt, "8.6"), _network(), PROFILE, CompileOptions())
+        building.build(_installed(trt, "8.6"), _network(), PROFILE, CompileOptions())
     assert "aten.add.Tensor (add) at model.py:9" in caught.value.message
     assert "tanh" not in caught.value.message
     assert caught.value.because == (
@@ -218,7 +218,7 @@ def test_a_refused_layer_names_the_op_and_its_line() -> None:
 
     trt.answers["add_activation"] = refuse
     with pytest.raises(EngineBuildError) as caught:
-        building.build(_door(trt, "8.6"), _network(), PROFILE, CompileOptions())
+        building.build(_installed(trt, "8.6"), _network(), PROFILE, CompileOptions())
     assert "Activation for aten.tanh.default (tanh) at model.py:7" in caught.value.message
     assert "type mismatch" in caught.value.because
 
@@ -240,7 +240,7 @@ def test_no_builder_is_a_matter_of_the_platform(monkeypatch: pytest.MonkeyPatch)
 
     broken = SimpleNamespace(ILogger=trt.ILogger, Builder=fail)
     with pytest.raises(PlatformError, match="cannot use this GPU") as caught:
-        building.build(Door(broken, "8.6.1", get_target("8.6")), _network(), PROFILE, CompileOptions())
+        building.build(InstalledTensorRT(broken, "8.6.1", get_target("8.6")), _network(), PROFILE, CompileOptions())
     assert "error: 35" in caught.value.because
 
 

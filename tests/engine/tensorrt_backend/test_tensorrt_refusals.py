@@ -12,7 +12,7 @@ from standin import TensorRT
 from written import write
 
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.graph.source import Frame
@@ -36,7 +36,7 @@ def _shapes_are_not_inferred(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _build(trt: Any, name: str = "layer-rank") -> None:
     asked = REFUSALS[name]
-    building.build(Door(trt, "8.6.1", get_target("8.6")), asked.network(), asked.profile, CompileOptions())
+    building.build(InstalledTensorRT(trt, "8.6.1", get_target("8.6")), asked.network(), asked.profile, CompileOptions())
 
 
 @pytest.mark.parametrize("version", [target.version for target in TARGETS])
@@ -125,7 +125,9 @@ def test_a_stretch_that_is_not_compiled_is_searched_as_one_without_kernels() -> 
 
     trt.answers["build_serialized_network"] = refuse
     with pytest.raises(EngineBuildError) as caught:
-        building.build(Door(trt, "1.4.0.76", get_target("rtx-1.4")), _chain(), _SIZES, CompileOptions(gpu=("sm89",)))
+        building.build(
+            InstalledTensorRT(trt, "1.4.0.76", get_target("rtx-1.4")), _chain(), _SIZES, CompileOptions(gpu=("sm89",))
+        )
     assert caught.value.without_kernel == ("add", "tanh")
 
 
@@ -147,7 +149,7 @@ def test_the_ops_without_a_kernel_are_told(node: str, found: tuple[str, ...]) ->
 
     trt.answers["build_serialized_network"] = refuse
     with pytest.raises(EngineBuildError) as caught:
-        building.build(Door(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, CompileOptions())
+        building.build(InstalledTensorRT(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, CompileOptions())
     assert set(caught.value.without_kernel) == set(found)
 
 
@@ -169,7 +171,7 @@ def test_a_stretch_is_named_by_its_ends_and_said_once() -> None:
 
     trt.answers["build_serialized_network"] = refuse
     with pytest.raises(EngineBuildError) as caught:
-        building.build(Door(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, CompileOptions())
+        building.build(InstalledTensorRT(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, CompileOptions())
     assert caught.value.message == (
         "TensorRT does not build the engine: what it compiles as one, from ElementWise for aten.add.Tensor (add) at"
         " model.py:3 to Activation for aten.tanh.default (tanh) at model.py:4"
@@ -208,7 +210,7 @@ def test_an_engine_for_other_versions_without_the_library_that_it_holds(version_
     trt.answers["build_serialized_network"] = refuse
     options = CompileOptions(version_compatible=version_compatible)
     with pytest.raises(PlatformError if version_compatible else EngineBuildError) as caught:
-        building.build(Door(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, options)
+        building.build(InstalledTensorRT(trt, "8.6.1", get_target("8.6")), _chain(), _SIZES, options)
     assert caught.value.reference == ("lean-runtime-missing" if version_compatible else "engine-refused")
     assert said in caught.value.because
 

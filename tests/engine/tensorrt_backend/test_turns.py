@@ -16,7 +16,7 @@ from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.gil_lock import Turns
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.tensorrt import backend as home, build as building
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.errors import EngineBuildError
 from trtdiag.options import CompileOptions
 from trtdiag.targets import TARGETS, get_target
@@ -203,7 +203,7 @@ def test_what_is_put_away_goes_when_nobody_is_inside() -> None:
 def _engines(version: str, jobs: int, count: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], int]:
     """What was called while another thread built, and how many built at once at most."""
     trt = TensorRT(version)
-    monkeypatch.setattr(home, "open_door", lambda: Door(trt, trt.__version__, get_target(version)))
+    monkeypatch.setattr(home, "import_tensorrt", lambda: InstalledTensorRT(trt, trt.__version__, get_target(version)))
     monkeypatch.setattr(home, "require_gpu", lambda: None)
     monkeypatch.setattr(home, "gpu_name", lambda: "GPU")
     monkeypatch.setattr(home, "compute_capability", lambda: "9.0")

@@ -17,8 +17,14 @@ from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.compatibility import allow_host_code, gpu_difference, version_difference
 from trtdiag.engine.tensorrt.config import chosen_sources
-from trtdiag.engine.tensorrt.context_memory import Scratch
-from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability, gpu_name, open_door, require_gpu
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
+from trtdiag.engine.tensorrt.lazy_import import (
+    InstalledTensorRT,
+    compute_capability,
+    gpu_name,
+    import_tensorrt,
+    require_gpu,
+)
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.refit import refitted, unpacked_engine, without_weights
 from trtdiag.engine.tensorrt.runner import EngineRunner
@@ -33,7 +39,7 @@ class TensorRTBackend(Backend):
 
     name = "tensorrt"
     device = "cuda"
-    scratch: type[Scratch] = Scratch
+    scratch: type[ContextMemory] = ContextMemory
     product = "TensorRT"
     elsewhere = (
         "compile the program on this machine, build it anew from its networks (portable=True), or compile"
@@ -47,7 +53,7 @@ class TensorRTBackend(Backend):
         Raises:
             PlatformError: TensorRT or a GPU is missing, or TensorRT is another than the target (``engine-target``).
         """
-        self.door_for(target)
+        self.installed_for(target)
 
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> bytes:
         """The serialised engine.
@@ -56,7 +62,7 @@ class TensorRTBackend(Backend):
             EngineBuildError: TensorRT refuses the network.
             PlatformError: TensorRT or a GPU is missing, or TensorRT is another than the target (``engine-target``).
         """
-        return build(self.door_for(target), network, profile, options, watch)
+        return build(self.installed_for(target), network, profile, options, watch)
 
     def load(self, blob: bytes | memoryview, manifest: Manifest) -> EngineRunner:
         """The engine, on the current GPU.
@@ -66,14 +72,14 @@ class TensorRTBackend(Backend):
                 ``engine-host-code``.
             PlatformError: TensorRT or a GPU is missing.
         """
-        door, engine, runtime = self._deserialised(blob, manifest)
+        installed, engine, runtime = self._deserialised(blob, manifest)
         device = torch.device("cuda", torch.cuda.current_device())
-        return EngineRunner(door.trt, engine, manifest, device, alive=runtime, scratch=self.scratch)
+        return EngineRunner(installed.trt, engine, manifest, device, alive=runtime, scratch=self.scratch)
 
-    def _deserialised(self, blob: bytes | memoryview, manifest: Manifest) -> tuple[Door, Any, Any]:
+    def _deserialised(self, blob: bytes | memoryview, manifest: Manifest) -> tuple[InstalledTensorRT, Any, Any]:
         """TensorRT, its engine, and what must live as long as that."""
-        door = self.door()
-        differences = self._differences(door, manifest)
+        installed = self.installed()
+        differences = self._differences(installed, manifest)
         if differences:
             raise ArtifactError(
                 "an engine cannot run here",
@@ -81,10 +87,10 @@ class TensorRTBackend(Backend):
                 fix=self.elsewhere,
                 reference="engine-elsewhere",
             )
-        logger = logger_of(door.trt)
+        logger = logger_of(installed.trt)
         with logger.listeners.listening() as lines:
             with TURNS.alone():
-                runtime = door.trt.Runtime(logger)
+                runtime = installed.trt.Runtime(logger)
                 self.trust(runtime, manifest)
             with TURNS.beside():
                 engine = runtime.deserialize_cuda_engine(self.own_engine(blob))
@@ -95,7 +101,7 @@ class TensorRTBackend(Backend):
                     fix=self.again,
                     reference="engine-damaged",
                 )
-        return door, engine, runtime
+        return installed, engine, runtime
 
     def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
         """The engine with other weights.
@@ -117,9 +123,9 @@ class TensorRTBackend(Backend):
         network: Network,
         manifest: Manifest,
     ) -> bytes:
-        door, engine, _runtime = self._deserialised(unpacked_engine(blob, network), manifest)
+        installed, engine, _runtime = self._deserialised(unpacked_engine(blob, network), manifest)
         with TURNS.alone():
-            made = change(Dialect(door.trt, door.target), engine, network)
+            made = change(Dialect(installed.trt, installed.target), engine, network)
         if built_here(manifest.engine_sha256):
             note_built(sha256_of(made))
         return made
@@ -134,7 +140,7 @@ class TensorRTBackend(Backend):
 
     def built_by(self) -> BuiltBy:
         """The TensorRT that is installed and the GPU that is current."""
-        return BuiltBy(self.door().version, gpu_name(), compute_capability())
+        return BuiltBy(self.installed().version, gpu_name(), compute_capability())
 
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """The options that TensorRT is told, but for the timing cache: its entries are measurements of the same."""
@@ -144,35 +150,37 @@ class TensorRTBackend(Backend):
     def differences(self, manifest: Manifest) -> tuple[str, ...]:
         """What of this machine an engine cannot run on: another TensorRT, another GPU, or none of them."""
         try:
-            door = self.door()
+            installed = self.installed()
         except PlatformError as error:
             return (f"{error.message}: {error.because}",)
-        return self._differences(door, manifest)
+        return self._differences(installed, manifest)
 
-    def _differences(self, door: Door, manifest: Manifest) -> tuple[str, ...]:
-        return tuple(difference for difference in self.each_difference(door, manifest) if difference)
+    def _differences(self, installed: InstalledTensorRT, manifest: Manifest) -> tuple[str, ...]:
+        return tuple(difference for difference in self.each_difference(installed, manifest) if difference)
 
-    def each_difference(self, door: Door, manifest: Manifest) -> tuple[str, str]:
+    def each_difference(self, installed: InstalledTensorRT, manifest: Manifest) -> tuple[str, str]:
         """Those of the TensorRT and of the GPU here, empty where the engine does not mind."""
-        return version_difference(manifest, door.version), gpu_difference(manifest, gpu_name(), compute_capability())
+        return version_difference(manifest, installed.version), gpu_difference(
+            manifest, gpu_name(), compute_capability()
+        )
 
-    def door_for(self, target: Target) -> Door:
+    def installed_for(self, target: Target) -> InstalledTensorRT:
         """The TensorRT that builds for this target."""
-        door = self.door()
-        if door.target.version != target.version:
+        installed = self.installed()
+        if installed.target.version != target.version:
             raise PlatformError(
-                f"TensorRT {door.version} cannot build an engine for TensorRT {target.version}",
+                f"TensorRT {installed.version} cannot build an engine for TensorRT {target.version}",
                 because="an engine is built by the version that runs it",
-                fix=f"compile with target={door.target.version!r}, or where TensorRT {target.version} is installed",
+                fix=f"compile with target={installed.target.version!r}, or with TensorRT {target.version} installed",
                 reference="engine-target",
             )
-        return door
+        return installed
 
-    def door(self) -> Door:
+    def installed(self) -> InstalledTensorRT:
         """The TensorRT that runs engines here."""
-        door = open_door()
+        installed = import_tensorrt()
         require_gpu()
-        return door
+        return installed
 
 
 def backend() -> TensorRTBackend:

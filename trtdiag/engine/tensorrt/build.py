@@ -16,7 +16,7 @@ from trtdiag.engine.tensorrt.config import new_config
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
 from trtdiag.engine.tensorrt.gpu import free_mib
-from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT, compute_capability
 from trtdiag.engine.tensorrt.log import Lines, logger_of, warnings_of
 from trtdiag.engine.tensorrt.monitor import new_monitor
 from trtdiag.engine.tensorrt.network_checks import check_agreement, check_sizes
@@ -31,7 +31,13 @@ from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 
 
-def build(door: Door, network: Network, profile: Profile, options: CompileOptions, watch: Watch | None = None) -> bytes:
+def build(
+    installed: InstalledTensorRT,
+    network: Network,
+    profile: Profile,
+    options: CompileOptions,
+    watch: Watch | None = None,
+) -> bytes:
     """The serialised engine of a network, for the current GPU, or for the GPU generations of the options.
 
     Raises:
@@ -41,15 +47,15 @@ def build(door: Door, network: Network, profile: Profile, options: CompileOption
         UserError: An option is none of this version's.
         EngineBuildError: ``build-stopped`` where ``watch`` asked for that.
     """
-    dialect = Dialect(door.trt, door.target)
+    dialect = Dialect(installed.trt, installed.target)
     check_sizes(network, profile)
-    logger = logger_of(door.trt)
+    logger = logger_of(installed.trt)
     watch = watch or Watch()
     with logger.listeners.listening() as lines:
         with TURNS.alone(_waiting(watch)):
-            work = _written(door, dialect, network, profile, options, watch, lines)
+            work = _written(installed, dialect, network, profile, options, watch, lines)
         try:
-            return _built(door, work, network, profile, options, watch)
+            return _built(installed, work, network, profile, options, watch)
         finally:
             TURNS.put_away(work.let_go)
 
@@ -83,7 +89,7 @@ def _waiting(watch: Watch) -> Callable[[], None]:
 
 
 def _written(
-    door: Door,
+    installed: InstalledTensorRT,
     dialect: Dialect,
     network: Network,
     profile: Profile,
@@ -92,7 +98,7 @@ def _written(
     lines: Lines,
 ) -> _Work:
     """The network and the configuration as TensorRT's own objects."""
-    builder = _builder(door, logger_of(door.trt), lines)
+    builder = _builder(installed, logger_of(installed.trt), lines)
     definition = dialect.create_network(builder)
     emission = Emission(dialect, network, definition, lines)
     if options.refittable:
@@ -104,23 +110,25 @@ def _written(
     check_agreement(dialect, network, emission.made, lines)
     capability = options.gpu[0] if options.gpu else compute_capability()
     types = {"half": emission.pinned, "held": bool(emission.held), "quantized": emission.int8.any}
-    config = new_config(dialect, builder, options, **types, version=door.version, capability=capability)
+    config = new_config(dialect, builder, options, **types, version=installed.version, capability=capability)
     if options.refittable:
         allow_refit(dialect, config)
-    monitor = new_monitor(door.trt, watch)
+    monitor = new_monitor(installed.trt, watch)
     if monitor is not None:
         config.progress_monitor = monitor
     add_profiles(builder, config, network, profile, emission.inputs, lines)
     return _Work(dialect, builder, emission, config, lines)
 
 
-def _built(door: Door, work: _Work, network: Network, profile: Profile, options: CompileOptions, watch: Watch) -> bytes:
+def _built(
+    installed: InstalledTensorRT, work: _Work, network: Network, profile: Profile, options: CompileOptions, watch: Watch
+) -> bytes:
     watch.tell("TensorRT builds", 0.0)
     engine = build_network(work.dialect, work.builder, work.config, work.emission, work.lines, watch)
     if engine is None and watch.stopped:
         raise _stopped()
     if engine is None:
-        missing = refused_lean(door.version, options, work.lines)
+        missing = refused_lean(installed.version, options, work.lines)
         if missing is not None:
             raise missing
         great = too_great(network, profile, options.workspace_mib)
@@ -142,8 +150,8 @@ def _stopped() -> EngineBuildError:
     )
 
 
-def _builder(door: Door, logger: Any, lines: Lines) -> Any:
+def _builder(installed: InstalledTensorRT, logger: Any, lines: Lines) -> Any:
     try:
-        return door.trt.Builder(logger)
+        return installed.trt.Builder(logger)
     except (TypeError, RuntimeError) as error:  # its constructor gave nothing
-        raise refused_builder(door.version, lines, str(error)) from error
+        raise refused_builder(installed.version, lines, str(error)) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
 from trtdiag.engine.tensorrt.output_allocator import CountedOutputs
 from trtdiag.errors import InternalError, PlatformError
@@ -61,7 +61,7 @@ class EngineContext:
         PlatformError: ``context-memory``, ``context-profile``.
     """
 
-    def __init__(self, ports: Ports, scratch: Scratch, stream: int, profile: int = 0) -> None:
+    def __init__(self, ports: Ports, scratch: ContextMemory, stream: int, profile: int = 0) -> None:
         context = scratch.make()
         if context is None:
             raise PlatformError(

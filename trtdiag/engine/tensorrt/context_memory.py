@@ -37,7 +37,7 @@ class _Shared(local):
 _SHARED = _Shared()
 
 
-class Scratch:
+class ContextMemory:
     """Makes contexts of one engine that bring no scratch memory, and gives them some.
 
     What one thread puts onto one stream runs one after the other: all engines that it runs there, with all their

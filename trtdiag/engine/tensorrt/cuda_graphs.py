@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from cachetools import LRUCache
 
-from trtdiag.engine.cuda_graph_cache import MOST_CREDIT, KeptRecordings
+from trtdiag.engine.cuda_graph_cache import MOST_CREDIT, CudaGraphCache
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports, readable
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay
@@ -87,7 +87,7 @@ class EngineGraph:
 class EngineGraphs:
     """The recorded runs of one engine for one program, on one stream of one thread.
 
-    Sizes that come for the second time are recorded; ``KeptRecordings`` says which are kept.
+    Sizes that come for the second time are recorded; ``CudaGraphCache`` says which are kept.
 
     Args:
         ports: The engine's inputs and outputs.
@@ -101,7 +101,7 @@ class EngineGraphs:
 
     def __init__(self, ports: Ports, make: Callable[[int], EngineContext], gpu: Gpu, most: int) -> None:
         self._ports, self._make, self._gpu = ports, make, gpu
-        self._kept: KeptRecordings[_Recorded, EngineGraph] = KeptRecordings(most)
+        self._kept: CudaGraphCache[_Recorded, EngineGraph] = CudaGraphCache(most)
         self._empty: set[Key] = set()
         self._written = ports.manifest.written
         self.refused = ""

@@ -16,7 +16,7 @@ _REFERENCE = "or use the backend 'reference', which runs anywhere"
 
 
 @dataclass(frozen=True)
-class Door:
+class InstalledTensorRT:
     """TensorRT as it is installed here.
 
     Attributes:
@@ -65,7 +65,7 @@ TENSORRT_RTX = Product(
 )
 
 
-def open_door(product: Product = TENSORRT) -> Door:
+def import_tensorrt(product: Product = TENSORRT) -> InstalledTensorRT:
     """TensorRT, or another product with its builder, imported.
 
     Raises:
@@ -98,7 +98,7 @@ def open_door(product: Product = TENSORRT) -> Door:
             fix=f"install one of those, {_REFERENCE}",
             reference="tensorrt-version",
         )
-    return Door(trt, version, target)
+    return InstalledTensorRT(trt, version, target)
 
 
 def require_gpu() -> None:

@@ -11,7 +11,7 @@ from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.config import new_config
 from trtdiag.engine.tensorrt.context_memory import scratch_bytes
-from trtdiag.engine.tensorrt.lazy_import import Door, compute_capability
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT, compute_capability
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError
 from trtdiag.network import DType
@@ -23,11 +23,11 @@ Shapes = Mapping[str, tuple[int, ...]]
 _FLAGS = {Precision.FP16: "FP16", Precision.BF16: "BF16", Precision.INT8: "FP16"}
 
 
-def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: CompileOptions) -> bytes:
+def build_onnx(installed: InstalledTensorRT, path: Path, shapes: tuple[Shapes, ...], options: CompileOptions) -> bytes:
     """The engine of an ONNX file, which may use the options' precision wherever TensorRT likes.
 
     Args:
-        door: TensorRT.
+        installed: TensorRT.
         path: The file.
         shapes: Least, usual and greatest shape of each input.
         options: As for an engine of ours.
@@ -36,11 +36,11 @@ def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: Comp
         EngineBuildError: ``onnx-refused``.
         PlatformError: ``onnx-precision``: this version takes types from the file alone.
     """
-    trt = door.trt
+    trt = installed.trt
     flag = _FLAGS.get(options.precision)
     if flag is not None and flag not in trt.BuilderFlag.__members__:
         raise PlatformError(
-            f"TensorRT {door.version} cannot be asked for {options.precision.value}",
+            f"TensorRT {installed.version} cannot be asked for {options.precision.value}",
             because="from TensorRT 11 on the types of a network are those of the ONNX file",
             fix="compare programs that were compiled with precision='keep'",
             reference="onnx-precision",
@@ -59,10 +59,10 @@ def build_onnx(door: Door, path: Path, shapes: tuple[Shapes, ...], options: Comp
             refusals = [str(parser.get_error(index)) for index in range(parser.num_errors)]
             raise _refused("; ".join(refusals) or last_lines(lines))
         config = new_config(
-            Dialect(trt, door.target),
+            Dialect(trt, installed.target),
             builder,
             options,
-            version=door.version,
+            version=installed.version,
             capability=compute_capability(),
         )
         if flag is not None:
@@ -83,7 +83,7 @@ class OnnxEngine:
     """An engine that is run in the leanest way: shapes and addresses are told once, outputs are always the same memory.
 
     Args:
-        door: TensorRT.
+        installed: TensorRT.
         blob: The engine.
         device: The GPU.
 
@@ -91,15 +91,15 @@ class OnnxEngine:
         scratch_bytes: What it needs beside weights, inputs and outputs.
     """
 
-    def __init__(self, door: Door, blob: bytes, device: torch.device) -> None:
-        self._trt, self._device = door.trt, device
-        self._runtime = door.trt.Runtime(logger_of(door.trt))
+    def __init__(self, installed: InstalledTensorRT, blob: bytes, device: torch.device) -> None:
+        self._trt, self._device = installed.trt, device
+        self._runtime = installed.trt.Runtime(logger_of(installed.trt))
         self._engine = self._runtime.deserialize_cuda_engine(blob)
         if self._engine is None:
             raise _refused("TensorRT cannot read the engine that it made")
         self.scratch_bytes = scratch_bytes(self._engine)
-        known = [dtype for dtype in DType if dtype.value in door.target.dtypes and dtype not in QUANTIZED]
-        self._dtypes = {getattr(door.trt.DataType, COUNTERPARTS[dtype.value]): dtype.torch for dtype in known}
+        known = [dtype for dtype in DType if dtype.value in installed.target.dtypes and dtype not in QUANTIZED]
+        self._dtypes = {getattr(installed.trt.DataType, COUNTERPARTS[dtype.value]): dtype.torch for dtype in known}
 
     def bound(self, given: Mapping[str, torch.Tensor]) -> Callable[[], tuple[torch.Tensor, ...]]:
         """A function that runs it with these inputs."""

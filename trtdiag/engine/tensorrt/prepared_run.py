@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from trtdiag.engine.tensorrt.context import EngineContext, Turn, run_refused
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu, new_memory
@@ -46,7 +46,7 @@ class PreparedRun:
         gpu: Gpu,
         stream: int,
         context: EngineContext | None,
-        scratch: Scratch,
+        scratch: ContextMemory,
         graphs: EngineGraphs | None = None,
         turn: Turn | None = None,
     ) -> None:

@@ -12,8 +12,14 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.backend import TensorRTBackend, told_options
 from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.engine_per_gpu import packed, unpacked
-from trtdiag.engine.tensorrt.lazy_import import TENSORRT_RTX, Door, compute_capability, open_door, require_gpu
-from trtdiag.engine.tensorrt.rtx_contexts import RtxScratch
+from trtdiag.engine.tensorrt.lazy_import import (
+    TENSORRT_RTX,
+    InstalledTensorRT,
+    compute_capability,
+    import_tensorrt,
+    require_gpu,
+)
+from trtdiag.engine.tensorrt.rtx_contexts import RtxContextMemory
 from trtdiag.errors import ArtifactError, EngineBuildError, PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
@@ -24,7 +30,7 @@ class TensorRTRTXBackend(TensorRTBackend):
     """Builds engines with the TensorRT-RTX that is installed, for GPU generations that need not be here."""
 
     name = "tensorrt-rtx"
-    scratch = RtxScratch  # what it makes never ran, for want of a GPU that TensorRT-RTX takes
+    scratch = RtxContextMemory  # what it makes never ran, for want of a GPU that TensorRT-RTX takes
     product = "TensorRT-RTX"
     elsewhere = "run the program where there is such a GPU; for outputs here compile with backend='reference'"
     again = "compile the program again with the release that is installed here"
@@ -36,16 +42,16 @@ class TensorRTRTXBackend(TensorRTBackend):
             EngineBuildError: TensorRT-RTX refuses the network; names the generation.
             PlatformError: TensorRT-RTX is missing, or another than the target (``engine-target``).
         """
-        door = self.door_for(target)
+        installed = self.installed_for(target)
         options = replace(options, gpu=self.chosen_gpus(self.target(None), options.gpu))
         if not options.engine_per_gpu:
-            return build(door, network, profile, options, watch)
+            return build(installed, network, profile, options, watch)
         engines: dict[str, bytes] = {}
         for gpu in options.gpu:
             if len(options.gpu) > 1:
                 watch.tell(f"for {gpu}", len(engines) / len(options.gpu))
             try:
-                engines[gpu] = build(door, network, profile, replace(options, gpu=(gpu,)), watch)
+                engines[gpu] = build(installed, network, profile, replace(options, gpu=(gpu,)), watch)
             except EngineBuildError as error:
                 raise error.with_message(f"for {gpu} ({GENERATIONS[gpu]}): {error.message}") from error
         return packed(engines)
@@ -110,34 +116,34 @@ class TensorRTRTXBackend(TensorRTBackend):
 
     def built_by(self) -> BuiltBy:
         """The TensorRT-RTX that is installed; the GPU here does not matter."""
-        return BuiltBy(self.door().version)
+        return BuiltBy(self.installed().version)
 
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """The options that TensorRT-RTX is told."""
         del network
-        gpus = list(self.chosen_gpus(self.door().target, options.gpu))
+        gpus = list(self.chosen_gpus(self.installed().target, options.gpu))
         return {**told_options(options), "gpus": gpus, "engine_per_gpu": options.engine_per_gpu}
 
-    def each_difference(self, door: Door, manifest: Manifest) -> tuple[str, str]:
+    def each_difference(self, installed: InstalledTensorRT, manifest: Manifest) -> tuple[str, str]:
         """Those of the TensorRT-RTX and of the GPU here."""
-        other = f"it was built by TensorRT-RTX {manifest.tensorrt}, and {door.version} is installed"
-        return "" if manifest.tensorrt == door.version else other, _other_gpu(manifest.compatibility.gpus)
+        other = f"it was built by TensorRT-RTX {manifest.tensorrt}, and {installed.version} is installed"
+        return "" if manifest.tensorrt == installed.version else other, _other_gpu(manifest.compatibility.gpus)
 
-    def door(self) -> Door:
+    def installed(self) -> InstalledTensorRT:
         """The TensorRT-RTX that is installed; building needs no GPU."""
-        return open_door(TENSORRT_RTX)
+        return import_tensorrt(TENSORRT_RTX)
 
-    def door_for(self, target: Target) -> Door:
+    def installed_for(self, target: Target) -> InstalledTensorRT:
         """The TensorRT-RTX that builds for this target."""
-        door = self.door()
-        if door.target.version == target.version:
-            return door
-        if door.target.api == target.version:  # its builder alone, tried for a network of that TensorRT
-            return replace(door, target=target)
+        installed = self.installed()
+        if installed.target.version == target.version:
+            return installed
+        if installed.target.api == target.version:  # its builder alone, tried for a network of that TensorRT
+            return replace(installed, target=target)
         raise PlatformError(
-            f"TensorRT-RTX {door.version} cannot build for {target.name}",
-            because=f"it is {door.target.name}, with the builder of TensorRT {door.target.api}",
-            fix=f"use the target {door.target.version}, or install the release that fits {target.version}",
+            f"TensorRT-RTX {installed.version} cannot build for {target.name}",
+            because=f"it is {installed.target.name}, with the builder of TensorRT {installed.target.api}",
+            fix=f"use the target {installed.target.version}, or install the release that fits {target.version}",
             reference="engine-target",
         )
 

@@ -19,12 +19,12 @@ import torch
 from trtdiag.engine.cuda_graph_choice import RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.engine.gil_lock import TURNS
 from trtdiag.engine.tensorrt.cache_files import not_kept, read_cache, write_cache
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.runtime_cache")
 
 
-class RtxScratch(Scratch):
+class RtxContextMemory(ContextMemory):
     """Makes contexts that run as the program that is running chose.
 
     Args:
@@ -45,7 +45,7 @@ class RtxScratch(Scratch):
         return choice if chosen_graphs() is None else choice.without_graphs()
 
     def make(self) -> Any:
-        """See ``Scratch``.
+        """See ``ContextMemory``.
 
         Raises:
             UserError: ``runtime-cache`` where there is something else than a file that can be read.

@@ -17,7 +17,7 @@ from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.profile_choice import ProfileChoice
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.context import EngineContext
-from trtdiag.engine.tensorrt.context_memory import Scratch, scratch_bytes
+from trtdiag.engine.tensorrt.context_memory import ContextMemory, scratch_bytes
 from trtdiag.engine.tensorrt.contexts import Contexts, Place
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
@@ -70,7 +70,7 @@ class EngineRunner:
         device: torch.device,
         alive: object = None,
         gpu: Gpu | None = None,
-        scratch: type[Scratch] = Scratch,
+        scratch: type[ContextMemory] = ContextMemory,
     ) -> None:
         self._trt, self._engine, self._device, self._alive = trt, engine, device, alive
         self._gpu = gpu or Gpu()

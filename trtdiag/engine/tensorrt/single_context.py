@@ -10,7 +10,7 @@ import torch
 from trtdiag.engine.cuda_graph_choice import GraphChoice
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.context import EngineContext, Latest, Turn
-from trtdiag.engine.tensorrt.context_memory import Scratch
+from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
@@ -56,7 +56,7 @@ class OneContext:
     """
 
     def __init__(
-        self, ports: Ports, scratch: Scratch, gpu: Gpu, profile: int = 0, latest: Latest | None = None
+        self, ports: Ports, scratch: ContextMemory, gpu: Gpu, profile: int = 0, latest: Latest | None = None
     ) -> None:
         self._ports, self._scratch, self._gpu, self._profile = ports, scratch, gpu, profile
         self._latest = latest or Latest()
@@ -138,7 +138,7 @@ class OneContext:
         return self._graphs[1]
 
 
-def one_for_each_profile(ports: Ports, scratch: Scratch, gpu: Gpu) -> tuple[OneContext, ...]:
+def one_for_each_profile(ports: Ports, scratch: ContextMemory, gpu: Gpu) -> tuple[OneContext, ...]:
     """What runs each profile of an engine; they share scratch memory, and run one after the other."""
     latest = Latest()
     return tuple(

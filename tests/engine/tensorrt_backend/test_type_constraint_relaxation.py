@@ -11,7 +11,7 @@ from standin import Recorded, TensorRT
 
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.tensorrt import build as building
-from trtdiag.engine.tensorrt.lazy_import import Door
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.type_constraint_relaxation import without_kernel
 from trtdiag.errors import EngineBuildError
@@ -57,9 +57,9 @@ def _built(
         return None
 
     trt.answers["build_serialized_network"] = build
-    door = Door(trt, trt.__version__, get_target(version))
+    installed = InstalledTensorRT(trt, trt.__version__, get_target(version))
     try:
-        assert building.build(door, _network(dtype), PROFILE, CompileOptions(), watch) == b"an engine"
+        assert building.build(installed, _network(dtype), PROFILE, CompileOptions(), watch) == b"an engine"
     except EngineBuildError as error:
         if error.reference != "engine-refused":
             raise

@@ -12,8 +12,8 @@ from standin import TensorRT
 from tests.engine.linear_network import PROFILE, linear, linear_engine, linear_network
 from trtdiag.engine.backend import BuiltBy, get_backend
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.tensorrt import backend as home, build as building, lazy_import as doors
-from trtdiag.engine.tensorrt.lazy_import import Door, open_door, require_gpu
+from trtdiag.engine.tensorrt import backend as home, build as building, lazy_import
+from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT, import_tensorrt, require_gpu
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
@@ -23,7 +23,7 @@ from trtdiag.targets import get_target, target_of
 def test_no_tensorrt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     with pytest.raises(PlatformError) as caught:
-        open_door()
+        import_tensorrt()
     assert caught.value.reference == "tensorrt-missing"
     assert "pip install" in caught.value.fix
 
@@ -34,9 +34,9 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> ModuleType:
         raise ImportError(said)
 
-    monkeypatch.setattr(doors, "import_module", fail)
+    monkeypatch.setattr(lazy_import, "import_module", fail)
     with pytest.raises(PlatformError) as caught:
-        open_door()
+        import_tensorrt()
     assert (caught.value.reference, caught.value.because) == ("tensorrt-libraries", said)
 
 
@@ -45,15 +45,15 @@ def test_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_nearest_target_of_the_major_version(version: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace(__version__=version))
-    door = open_door()
-    assert (door.version, door.target.version) == (version, target)
+    installed = import_tensorrt()
+    assert (installed.version, installed.target.version) == (version, target)
 
 
 def test_a_version_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert target_of("7.2.3") is None
     monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace(__version__="7.2.3"))
     with pytest.raises(PlatformError, match=r"7\.2\.3") as caught:
-        open_door()
+        import_tensorrt()
     assert caught.value.reference == "tensorrt-version"
 
 
@@ -81,7 +81,7 @@ def test_no_gpu(cuda: str | None, said: str, reference: str, monkeypatch: pytest
 def old(monkeypatch: pytest.MonkeyPatch) -> TensorRT:
     """TensorRT 8.6 and a GPU, as far as the backend asks."""
     trt = TensorRT("8.6")
-    monkeypatch.setattr(home, "open_door", lambda: Door(trt, "8.6.1", get_target("8.6")))
+    monkeypatch.setattr(home, "import_tensorrt", lambda: InstalledTensorRT(trt, "8.6.1", get_target("8.6")))
     monkeypatch.setattr(home, "require_gpu", lambda: None)
     monkeypatch.setattr(home, "gpu_name", lambda: "NVIDIA H200")
     monkeypatch.setattr(home, "compute_capability", lambda: "9.0")
