@@ -212,7 +212,7 @@ def test_an_input_class_that_is_not_registered(tmp_path: Path) -> None:
     error = refusal(changed(path, tmp_path / "cache.pt2", {PROGRAM: text}), inspect=False)
     assert error.reference == "unknown-input-type"
     assert "transformers.cache_utils.DynamicCache" in error.message
-    assert "import transformers" in error.fix
+    assert "--import transformers.cache_utils (import transformers.cache_utils in Python)" in error.fix
 
 
 def test_damaged_member(honest: Path, tmp_path: Path) -> None:

@@ -165,9 +165,9 @@ def other_torch(
 
 def unknown_input_type(file: str, where: str, kind: str) -> CaptureError:
     """A container class of the inputs or outputs that is not registered with pytree."""
-    package = kind.partition(".")[0]
-    known = package.isidentifier() and package != "builtins"
-    imported = f"import {package} (and what registers the class for torch.export) before reading the file"
+    module = kind.rpartition(".")[0]
+    known = all(map(str.isidentifier, module.split("."))) and module != "builtins"
+    imported = f"import what registers it first: --import {module} (import {module} in Python), or a module of yours"
     return refusal("unknown-input-type", file, kind, where, imported if known else EXPORT_AGAIN)
 
 
