@@ -27,6 +27,7 @@ from trtdiag.cli.option_groups import (
 from trtdiag.cli.streams import own_console, prints_on_standard_error
 from trtdiag.cli.sweep_progress import sweep_progress
 from trtdiag.cli.value_checks import MOST_COUNT, Place, Seconds, listed
+from trtdiag.cli.warning_output import told_if_verbose
 from trtdiag.options import Precision
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def sweep_command(
         read_results(compare)  # what is no sweep is told before the work, not after it
     try:
         with (
-            prints_on_standard_error(reports=True),  # Ray tells there of workers that were ended
+            prints_on_standard_error(reports=True),
+            told_if_verbose("trtdiag.raylets"),
             sweep_progress(quiet=quiet) as watch,
             last_words(lambda _step: None) as step,
         ):

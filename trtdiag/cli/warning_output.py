@@ -56,6 +56,23 @@ def _verbose() -> bool:
 
 
 @contextmanager
+def told_if_verbose(logger: str) -> Iterator[None]:
+    """Print what the logger is told in this block, by any thread, where ``--verbose`` is given."""
+    if not _verbose():
+        yield
+        return
+    stream, log = logging.StreamHandler(), logging.getLogger(logger)
+    level = log.level
+    log.addHandler(stream)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(stream)
+        log.setLevel(level)
+
+
+@contextmanager
 def _held_back(last: logging.Handler | None) -> Iterator[None]:
     if last is None:
         yield

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 import secrets
 import signal
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from trtdiag.errors import PlatformError
@@ -22,6 +24,8 @@ _ANSWERS_S = 10.0
 """How long a cluster may take to accept a connection; Ray itself tries a dead address for minutes."""
 CLIENT = "ray://"
 """Begins the address of a cluster that is reached from outside, by Ray's client."""
+RAYLETS = logging.getLogger("trtdiag.raylets")
+"""Hears what Ray's own processes say of workers, at INFO."""
 _TOKEN = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
@@ -98,6 +102,23 @@ def connect(ray: Any, address: str) -> None:
 def _begin(ray: Any, address: str, own: Mapping[str, Any]) -> None:
     with _own_end():
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
+    _log_what_raylets_say()
+
+
+def _log_what_raylets_say() -> None:
+    """Give what Ray would print of workers that died to a logger: ``log_to_driver`` is about what workers print alone.
+
+    Ray has no setting for it (2.60: ``listen_error_messages`` prints whatever comes); one that prints otherwise does.
+    """
+    with suppress(ImportError):
+        worker: Any = importlib.import_module("ray._private.worker")
+        if callable(getattr(worker, "print_to_stdstream", None)):
+            worker.print_to_stdstream = _log
+
+
+def _log(said: Mapping[str, Any], *_: object, **__: object) -> None:
+    for line in said.get("lines", ()):
+        RAYLETS.info("(%s) %s", said.get("pid"), line)
 
 
 @contextmanager
