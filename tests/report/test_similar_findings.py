@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -172,6 +173,15 @@ def test_what_to_declare_says_where_a_largest_size_is_wanted() -> None:
     assert "  # give it max=: TensorRT builds for sizes up to one\n" in text, "the engine of k and v has no end"
     assert text.count("give it max=") == 1
     assert 'tokens = Dim("tokens", ' in text
+
+
+def test_a_notebook_cuts_no_sentence() -> None:
+    long = "it sums over " + " and ".join(f"past_keys[{at}].shape[2] + input_ids.shape[1]" for at in range(9))
+    assert len(long) > 300
+    report = trtdiag.analyze((nn.Linear(3, 2), (torch.randn(4, 3),)))
+    told = replace(report, analysis=replace(report.analysis, findings=(finding(1, "A", Severity.ERROR, long),)))
+    assert long in told._repr_html_()
+    assert long in repr(told)
 
 
 def test_other_operators_are_another_condition() -> None:

@@ -27,6 +27,7 @@ from trtdiag.report.view_strip import strip_view
 from trtdiag.wording import listed, one_line, visible
 
 _LISTED = 50
+_LONGEST_MESSAGE_CHARS = 1000  # a cut in the middle of a sentence breaks words
 
 
 def plain_text(analysis: Analysis, comparison: Body | None = None) -> str:
@@ -35,10 +36,7 @@ def plain_text(analysis: Analysis, comparison: Body | None = None) -> str:
     lines = [f"<trtdiag report on {one_line(short_paths(analysis.program.label))}>", result.text, *_changes(comparison)]
     lines += [text for text in (engines_line(analysis), result.caveat) if text]
     findings = in_order(analysis.findings)
-    lines += [
-        f"  {f.id} {severity_word(f.severity)}: {one_line(short_paths(f.message))}{_where(f)}"
-        for f in findings[:_LISTED]
-    ]
+    lines += [f"  {f.id} {severity_word(f.severity)}: {_message(f)}{_where(f)}" for f in findings[:_LISTED]]
     if len(findings) > _LISTED:
         lines.append(f"  and {len(findings) - _LISTED:,} more")
     return "\n".join(lines)
@@ -74,7 +72,7 @@ def _rows(trees: Iterable[CauseTree]) -> Iterator[tuple[str, str, str, str, str,
             severity_word(finding.severity),
             _message(finding) + others,
             _where(finding),
-            "" if finding.fix is None else one_line(short_paths(finding.fix.title)),
+            "" if finding.fix is None else one_line(short_paths(finding.fix.title), _LONGEST_MESSAGE_CHARS),
         )
         yield from _rows(found.caused)
 
@@ -84,7 +82,7 @@ def _changes(comparison: Body | None) -> list[str]:
 
 
 def _message(finding: Finding) -> str:
-    return one_line(short_paths(finding.message))
+    return one_line(short_paths(finding.message), _LONGEST_MESSAGE_CHARS)
 
 
 def _where(finding: Finding) -> str:
