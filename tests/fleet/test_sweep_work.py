@@ -173,11 +173,18 @@ def test_what_cannot_run_keeps_nothing_else_from_running(root: Path) -> None:
     assert told_of == [(0, ""), (0, "a GPU"), (1, "a GPU"), *((done, "") for done in (1, 2, 3, 4))]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"step": "analyze"}', b'{"step": 3}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"step": "analyze"}', b'{"step": 3}', b"\xff", b"[" * 100_000])
 def test_a_damaged_result_is_none(root: Path, content: bytes) -> None:
     work_of(root, case_of(ANALYZE)).run(Crew(root))
     (folder_of(root, ANALYZE.key) / "result.json").write_bytes(content)
     assert read_result(root, ANALYZE.key) is None
+    assert work_of(root, case_of(ANALYZE)).left
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"files": 3}', '{"files": [1]}', "[" * 100_000])
+def test_damaged_dependencies_are_not_relied_on(root: Path, content: str) -> None:
+    work_of(root, case_of(ANALYZE)).run(Crew(root))
+    (folder_of(root, ANALYZE.key) / DEPENDS).write_text(content)
     assert work_of(root, case_of(ANALYZE)).left
 
 

@@ -149,7 +149,7 @@ def read_measured(root: Path, key: str) -> Measured | None:
 def _read(path: Path, kind: type[Any]) -> Any:
     try:
         return FORMS.read(kind, json.loads(path.read_bytes()))
-    except (OSError, ValueError, JsonTypeError, KeyError, TypeError):
+    except (OSError, ValueError, JsonTypeError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -207,9 +207,11 @@ class Known:
     def _unchanged(self, key: str) -> bool:
         try:
             depends = json.loads((folder_of(self._root, key) / DEPENDS).read_bytes())
-        except (OSError, ValueError):
-            return True
-        files, packages = depends.get("files", {}), depends.get("packages", {})
+            files, packages = dict(depends.get("files", {})), dict(depends.get("packages", {}))
+        except OSError:
+            return True  # it ended before it could say
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return False  # damaged
         return all(self._digests.of_file(path) == digest for path, digest in files.items()) and all(
             version_of(name) == version for name, version in packages.items()
         )

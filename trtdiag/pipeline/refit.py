@@ -161,19 +161,28 @@ def refit_in_steps(request: RefitRequest) -> Refitted:
         )
     before = program.exported_program, program.networks, program.refit_plan, program.source
     tell("refit")
-    refit_with(program, new)
     verification, names = None, None
-    if against is not None:
-        checked_state = verify_saved(program, against, progress=request.progress, limits=request.limits)
-        verification, names = checked_state.verified, checked_state.report.analysis.program.names
-        if not verification.passed:
-            _, _, program.refit_plan, program.source = before
-            program.load_anew(*before[:2])
-            return Refitted(program, new, verification, names)
+    try:
+        refit_with(program, new)
+        if against is not None:
+            checked_state = verify_saved(program, against, progress=request.progress, limits=request.limits)
+            verification, names = checked_state.verified, checked_state.report.analysis.program.names
+    except BaseException:  # Ctrl-C too: nobody may rely on what was not compared to its end
+        _put_back(program, before)
+        raise
+    if verification is not None and not verification.passed:
+        _put_back(program, before)
+        return Refitted(program, new, verification, names)
     if request.output is not None:
         tell("save")
         save(program, request.output)
     return Refitted(program, new, verification, names)
+
+
+def _put_back(program: CompiledProgram, before: tuple[Any, Any, Any, Any]) -> None:
+    exported, networks, program.refit_plan, program.source = before
+    if program.exported_program is not exported:
+        program.load_anew(exported, networks)
 
 
 def _with_plan(request: RefitRequest, lora: Sequence[Adapter]) -> tuple[CompiledProgram, NewWeights]:

@@ -1,4 +1,4 @@
-"""Adapters and weights that are none, from files that anybody may have written: each is refused by what is wrong."""
+"""Adapters and weights that are none are refused by what is wrong, and a refit that did not end did nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
+import trtdiag
 from trtdiag.artifact.lora import merged
 from trtdiag.artifact.model_weights import model_weights
 from trtdiag.errors import UserError
@@ -65,6 +67,30 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
     if not name.endswith("pt2"):
         with pytest.raises(UserError, match="named pipe"):
             merged(WEIGHT, tmp_path / name)
+
+
+def test_a_refit_that_was_interrupted_did_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither while the weights change nor while the outputs are compared."""
+    old, new = (nn.Linear(4, 3).eval() for _ in range(2))
+    dims = {"input": {0: torch.export.Dim("n", min=1, max=8)}}
+    model = torch.export.export(new, (torch.ones(2, 4),), dynamic_shapes=dims)
+    usual = {"backend": "reference", "min_segment_ops": 0, "verify": False, "engine_weights": "once"}
+    compiled = trtdiag.compile((old, (torch.ones(2, 4),), {}, dims), refittable=True, **usual)
+    x, plan = torch.randn(3, 4), compiled.refit_plan
+    before = compiled(x)
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for place in ("verify_saved", "refit_with"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"trtdiag.pipeline.refit.{place}", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                trtdiag.refit(compiled, new, model=model)
+        assert torch.equal(compiled(x), before)
+        assert compiled.refit_plan is plan
+    trtdiag.refit(compiled, new, model=model)
+    torch.testing.assert_close(compiled(x), new(x))
 
 
 INDICES = {
