@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import runpy
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -80,6 +83,24 @@ def test_all_dtypes_are_those_of_triton(tmp_path: Path) -> None:
         found.DESCRIPTOR.fields_by_name["input"].message_type.fields_by_name["data_type"].enum_type.values_by_name
     )
     assert set(TYPES.values()) <= names
+
+
+class Plain(nn.Module):
+    def forward(self, x: torch.Tensor, most: float, mode: str, least: float) -> torch.Tensor:
+        return x.clamp(least, most) * len(mode)
+
+
+def test_plain_values_are_written_as_python_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An infinity has no literal, and a text may look like what is written beside it."""
+    mode = "OUTPUTS = ()\n'"
+    program = torch.export.export(Plain(), (torch.ones(3), float("inf"), mode, -2.5))
+    made = trtdiag.export_triton(
+        trtdiag.compile(program, backend="reference", target="10.16", verify=False, min_segment_ops=0), tmp_path, "net"
+    )
+    monkeypatch.setitem(sys.modules, "triton_python_backend_utils", ModuleType("of the server"))
+    found = runpy.run_path(str(made.folder / "model.py"))
+    assert (found["INPUTS"], found["OUTPUTS"]) == (("x", None, None, None), (("output", 0),))
+    assert found["CONSTANTS"] == {1: float("inf"), 2: mode, 3: -2.5}
 
 
 def test_a_program_of_several_engines_goes_to_the_python_backend(tmp_path: Path) -> None:

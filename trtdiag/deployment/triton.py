@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -269,13 +270,22 @@ def _model_py(interface: Interface, imports: Sequence[str], *, batched: bool) ->
     inputs = tuple(names.get(leaf) for leaf in range(count))
     outputs = tuple((port.name, port.leaf) for port in interface.outputs)
     bare = tuple(port.name for ports in _both(interface) for port in ports if not port.dims and not batched)
-    code = _TEMPLATE.read_text(encoding="utf-8")
-    for empty, full in (
-        ("IMPORTS = ()", f"IMPORTS = {tuple(imports)!r}"),
-        ("INPUTS = ()", f"INPUTS = {inputs!r}"),
-        ("CONSTANTS = {}", f"CONSTANTS = {dict(interface.constants)!r}"),
-        ("BARE = ()", f"BARE = {bare!r}"),
-        ("OUTPUTS = ()", f"OUTPUTS = {outputs!r}"),
-    ):
-        code = code.replace(empty, full)
-    return code
+    constants = ", ".join(f"{leaf}: {_spelled(value)}" for leaf, value in interface.constants.items())
+    values = {
+        "IMPORTS": repr(tuple(imports)),
+        "INPUTS": repr(inputs),
+        "CONSTANTS": f"{{{constants}}}",
+        "BARE": repr(bare),
+        "OUTPUTS": repr(outputs),
+    }
+    lines = _TEMPLATE.read_text(encoding="utf-8").splitlines()
+    for index, line in enumerate(lines):  # by line: a text among the values may look like one of them
+        name, is_, _ = line.partition(" = ")
+        if is_ and name in values:
+            lines[index] = f"{name} = {values[name]}"
+    return "\n".join(lines) + "\n"
+
+
+def _spelled(value: object) -> str:
+    """A plain value as Python reads it: infinities and NaN have no literals."""
+    return f"float({str(value)!r})" if isinstance(value, float) and not isfinite(value) else repr(value)
