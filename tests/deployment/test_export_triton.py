@@ -103,6 +103,19 @@ def test_plain_values_are_written_as_python_reads_them(tmp_path: Path, monkeypat
     assert found["CONSTANTS"] == {1: float("inf"), 2: mode, 3: -2.5}
 
 
+class Named(nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"two\nlines { }": x + 1, "name: 3  # \u202e": x.cumsum(0)}
+
+
+def test_remarks_stay_remarks_whatever_results_are_called(tmp_path: Path) -> None:
+    trtdiag.export_triton(compiled(Named(), trtdiag.Input((1, 3), (2, 3), (8, 3))), tmp_path, "net")
+    text = (tmp_path / "net" / "config.pbtxt").read_text()
+    assert "output {  # two lines { }\n" in text
+    assert "output {  # name: 3 # \\u202e\n" in text
+    assert [port.name for port in _config(tmp_path / "net").output] == ["two_lines", "name_3"]
+
+
 def test_a_program_of_several_engines_goes_to_the_python_backend(tmp_path: Path) -> None:
     program = compiled(Mixed(), trtdiag.Input((1, 5), (4, 5), (8, 5)), keep_in_torch=("aten.sort",))
     assert len(program.manifests) == 2

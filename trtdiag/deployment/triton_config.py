@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from trtdiag.errors import UserError
+from trtdiag.wording import one_line
 
 TYPES: Mapping[torch.dtype, str] = {
     torch.bool: "TYPE_BOOL",
@@ -29,6 +30,9 @@ TYPES: Mapping[torch.dtype, str] = {
     torch.float64: "TYPE_FP64",
 }
 """The dtypes that Triton has; of FP8 and complex numbers it has none."""
+
+_MOST_REMARK = 1000
+"""Own choice, in characters: a remark names a layer and its line of source."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +124,14 @@ def config_text(model: TritonModel) -> str:
     Raises:
         UserError: ``triton-dtype``.
     """
-    lines = [f"# {line}" for line in model.head]
+    lines = [f"# {one_line(line, _MOST_REMARK)}" for line in model.head]
     lines += [f"name: {_quoted(model.name)}"]
     lines += [f"{field}: {_quoted(value)}" for field, value in model.runs.items()]
     lines += [f"max_batch_size: {model.max_batch_size}"]
     for field, tensors in (("input", model.inputs), ("output", model.outputs)):
         for tensor in tensors:
             lines += [
-                f"{field} {{  # {tensor.said}",
+                f"{field} {{  # {one_line(tensor.said)}",
                 *_indented(_tensor(tensor, batched=model.max_batch_size > 0)),
                 "}",
             ]
