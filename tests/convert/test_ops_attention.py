@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
+import trtdiag
 from tests.convert.family_samples import converted, missing
 from tests.convert.op_check import OLD_THEN_NEW, check_op
 from tests.convert.op_samples import overload
@@ -27,12 +28,14 @@ ON_GPU = {
     "aten._scaled_dot_product_cudnn_attention.default",
     "aten._scaled_dot_product_fused_attention_overrideable.default",
 }
+STEPS_FIRST = {"aten._flash_attention_forward.default", "aten._efficient_attention_forward.default"}
+"""These run on a GPU alone, too, and take (batch, steps, heads, width)."""
 SHAPES = [(2, 3, 5, 4), (3, 5, 4), (5, 4), (2, 2, 3, 5, 4)]
 TARGETS = OLD_THEN_NEW
 
 
 def test_every_converter_has_samples() -> None:
-    assert not missing({"attention"}, BY_HAND | ON_GPU)
+    assert not missing({"attention"}, BY_HAND | ON_GPU | STEPS_FIRST)
 
 
 def _layers(*args: Any, target: str = "11.4", **kwargs: Any) -> set[str]:
@@ -225,3 +228,84 @@ def test_repeated_heads_are_shared_by_the_layer(module: type[torch.nn.Module], t
     for size in ((1, 1), (2, 7), (5, 11)):
         given = inputs(*size)
         torch.testing.assert_close(found.compiled(*given), module()(*given), rtol=1e-5, atol=1e-5)
+
+
+class _StepsFirst(torch.nn.Module):
+    """One of the ops within, of which only the first result is read."""
+
+    def __init__(self, name: str, **more: Any) -> None:
+        super().__init__()
+        self.flash, self.more = "flash" in name, more
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        more = dict(self.more)
+        if self.flash:
+            lengths, causal = more.pop("lengths", None), more.pop("causal", False)
+            sizes = (query.shape[1], key.shape[1])
+            given = (lengths, lengths, *sizes, more.pop("dropout", 0.0), causal, False)
+            return torch.ops.aten._flash_attention_forward(query, key, value, *given, scale=0.3, **more)[0]
+        lengths, bias = more.pop("lengths", None), more.pop("bias", None)
+        longest = None if lengths is None else 5
+        given = (bias, lengths, lengths, longest, longest, more.pop("dropout", 0.0), more.pop("mask_type", 0))
+        return torch.ops.aten._efficient_attention_forward(query, key, value, *given, scale=0.3, **more)[0]
+
+
+def _compiled_of(name: str, heads: int, **more: Any) -> Any:
+    batch, steps, seen = Dim("batch", min=1, max=5), Dim("steps", min=2, max=9), Dim("keys", min=2, max=9)
+    same = more.get("causal") or more.get("mask_type") == 2 or "bias" in more
+    given = tuple(torch.randn(2, 5, count, 8) for count in (4, heads, heads))
+    dims = ({0: batch, 1: steps}, *({0: batch, 1: steps if same else seen} for _ in range(2)))
+    source = (_StepsFirst(name, **more), given, {}, (*dims,))
+    return compile_in_stages(source, CompileOptions("11.4", "reference", verify=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "more"),
+    [
+        ("_flash_attention_forward", 4, {}),
+        ("_flash_attention_forward", 2, {"window_size_left": -1, "window_size_right": -1}),
+        ("_flash_attention_forward", 4, {"causal": True}),
+        ("_efficient_attention_forward", 4, {}),
+        ("_efficient_attention_forward", 4, {"mask_type": 1}),
+        ("_efficient_attention_forward", 4, {"mask_type": 2}),
+    ],
+)
+def test_attention_with_steps_before_heads(name: str, heads: int, more: dict[str, Any]) -> None:
+    """Its program cannot run here; that of the engine is compared with the math form."""
+    found = _compiled_of(name, heads, **more)
+    assert found.plan.partitioned.fallback == ()
+    causal = bool(more.get("causal") or more.get("mask_type"))
+    for batch, steps, keys in ((1, 2, 2), (2, 5, 3), (5, 9, 9), (3, 2, 9)):
+        if (more.get("causal") or more.get("mask_type") == 2) and steps != keys:
+            continue
+        given = [torch.randn(batch, *sizes, 8) for sizes in ((steps, 4), (keys, heads), (keys, heads))]
+        query, key, value = (tensor.transpose(1, 2) for tensor in given)
+        wanted = F.scaled_dot_product_attention(
+            query, key, value, is_causal=causal, scale=0.3, enable_gqa=heads != 4
+        ).transpose(1, 2)
+        torch.testing.assert_close(found.compiled(*given), wanted, rtol=1e-5, atol=1e-5)
+
+
+LENGTHS = torch.tensor([0, 5, 10], dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "code"),
+    [
+        ("_flash_attention_forward", {"lengths": LENGTHS}, "variable-lengths"),
+        ("_efficient_attention_forward", {"lengths": LENGTHS}, "variable-lengths"),
+        ("_flash_attention_forward", {"window_size_left": 3}, "attention-form"),
+        ("_flash_attention_forward", {"alibi_slopes": torch.ones(4)}, "attention-form"),
+        ("_efficient_attention_forward", {"window_size": 3}, "attention-form"),
+        ("_flash_attention_forward", {"dropout": 0.5}, "random"),
+    ],
+)
+def test_what_stays_of_them_has_its_reason(name: str, more: dict[str, Any], code: str) -> None:
+    packed = "lengths" in more
+    shape = (10, 4, 8) if packed else (2, 5, 4, 8)
+    if packed and "efficient" in name:
+        shape = (1, *shape)
+    given = tuple(torch.randn(shape) for _ in range(3))
+    found = trtdiag.analyze((_StepsFirst(name, **more), given), target="11.4", min_segment_ops=0).analysis
+    assert found.partition is not None
+    assert {each.limit.code for each in found.partition.plan.partitioned.fallback} == {code}
