@@ -32,6 +32,7 @@ from trtdiag.report.compile_words import (
     point_label,
     tensor_text,
 )
+from trtdiag.report.shown_paths import short_paths
 from trtdiag.report.terminal_layout import hanging, unbroken
 from trtdiag.symbolic.text import in_words
 from trtdiag.verification.facts import OutputError, Verification
@@ -72,7 +73,7 @@ def engines_text(
     if len(manifests) > _MOST_ENGINES:
         parts += [Text(f"and {len(manifests) - _MOST_ENGINES:,} more engines", style="dim"), Text("")]
     for note in notes:
-        parts += [hanging(2, f"note: {one_line(in_words(note, names), _LONGEST_NOTE_CHARS)}"), Text("")]
+        parts += [hanging(2, f"note: {_note(in_words(note, names))}"), Text("")]
     if left:
         parts += [Text("Left to PyTorch", style="bold"), *_left_to_pytorch(left, names), Text("")]
     return Group(*parts)
@@ -104,14 +105,18 @@ def _left_to_pytorch(left: Sequence[Fallback], names: Mapping[str, str]) -> Iter
         called = [one_line(op) + (f" ({count:,}x)" if count > 1 else "") for op, count in ops.most_common()]
         told = dict.fromkeys(in_words(entry.limit.why, names) for entry in entries)
         alike = f" (and {len(told) - 1:,} like it)" if len(told) > 1 else ""
-        why = one_line(next(iter(told)), _LONGEST_NOTE_CHARS)
+        why = _note(next(iter(told)))
         every = f"{len(entries):,} calls: " if len(ops) > 1 else ""
         yield hanging(6, f"  {every}{listed(called, _MOST_OPS)}: ", f"{why}{alike}")
         fix = entries[0].limit.fix
         if fix:
-            yield hanging(11, ("      fix: ", "green"), one_line(fix, _LONGEST_NOTE_CHARS))
+            yield hanging(11, ("      fix: ", "green"), _note(fix))
     if len(reasons) > _MOST_REASONS:
         yield Text(f"  and {amount(len(reasons) - _MOST_REASONS, 'more reason')}", style="dim")
+
+
+def _note(text: str) -> str:
+    return one_line(short_paths(text), _LONGEST_NOTE_CHARS)
 
 
 def _reason_of(entry: Fallback) -> tuple[str, str]:
@@ -172,7 +177,8 @@ def verification_text(found: Verification, names: Mapping[str, str]) -> Renderab
     parts: list[RenderableType] = [hanging(2, (outcome_line(found), style), allowed), *_points(found, names)]
     if found.culprit is not None:
         parts.append(hanging(2, (culprit_line(found.culprit, names), "red")))
-    told = [*([] if simply else [f"allowed: {allowed_line(found)}"]), *(f"note: {note}" for note in found.notes)]
+    notes = [f"note: {short_paths(note)}" for note in found.notes]
+    told = [*([] if simply else [f"allowed: {allowed_line(found)}"]), *notes]
     return Group(*parts, *(hanging(2, (line, "dim")) for line in told), Text(""))
 
 
@@ -182,7 +188,7 @@ def _points(found: Verification, names: Mapping[str, str]) -> Iterator[Renderabl
     for result in sorted(apart, key=lambda result: (result.passed, not result.unstable))[:_MOST_POINTS]:
         yield hanging(4, f"  {point_label(result.point, names)} ({point_sizes(result.point.sizes, names)})")
         if result.failed:
-            yield hanging(6, (f"    failed: {one_line(result.failed)}", "red"))
+            yield hanging(6, (f"    failed: {one_line(short_paths(result.failed))}", "red"))
         told = [output for output in result.outputs if not output.passed or output.unstable]
         for output in sorted(told, key=lambda output: -output.max_rel)[:_MOST_OUTPUTS]:
             yield hanging(8, *_output_words(output))
@@ -198,7 +204,7 @@ def _points(found: Verification, names: Mapping[str, str]) -> Iterator[Renderabl
     for results in skipped.values():
         first = results[0]
         sets = f"{amount(len(results), 'set')} of sizes"
-        yield hanging(4, (f"  not compared at {sets}: {one_line(first.skipped, _LONGEST_NOTE_CHARS)}", "yellow"))
+        yield hanging(4, (f"  not compared at {sets}: {_note(first.skipped)}", "yellow"))
         example = f"{point_label(first.point, names)} ({point_sizes(first.point.sizes, names)})"
         yield hanging(6, (f"    {'such as ' if len(results) > 1 else ''}{example}", "dim"))
 
