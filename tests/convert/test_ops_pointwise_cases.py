@@ -112,7 +112,8 @@ def test_special_numbers(name: str, target: str) -> None:
     if name == "gelu":
         values = SPECIAL[~SPECIAL.isinf()]  # PyTorch's vectorized GELU gives NaN for infinity, its formula infinity
     assert not check_op(op, (values,), target=target).limits
-    _same_sign_of_zero(op, (values,), target)
+    if name != "gelu":  # PyTorch's vectorized GELU gives +0 for -0, its formula -0, and the CPU decides which one runs
+        _same_sign_of_zero(op, (values,), target)
 
 
 @pytest.mark.parametrize("name", TWO.split())
