@@ -24,7 +24,7 @@ def compiled(program: ExportedProgram, target: str, precision: Precision = Preci
     return found.compiled, Counter(placed.layer.kind for placed in one.network.layers)
 
 
-@pytest.mark.parametrize(("most", "loops"), [pytest.param(7, 0, marks=pytest.mark.slow), (6, 1)])
+@pytest.mark.parametrize(("most", "loops"), [(7, 0), (6, 1)])
 def test_a_recurrence_over_many_steps(most: int, loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "MOST_CELLS", most)  # the edge itself, at a length that is quick to trace
     module = nn.GRU(3, 5, batch_first=True).eval()

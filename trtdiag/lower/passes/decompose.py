@@ -9,7 +9,7 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.aliases import written_nodes
-from trtdiag.graph.recurrent import longest_unrolled
+from trtdiag.graph.recurrent import is_recurrent, longest_unrolled, why_not_unrolled
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
 from trtdiag.lower.draft import Draft, insert_steps
 from trtdiag.lower.local_trace import Tracer
@@ -21,7 +21,8 @@ def decompose(draft: Draft) -> int:
 
     Cost: one trace for each distinct call, then about as much as copying the new nodes.
     """
-    tracer = Tracer(draft.mode, draft.keep, draft.proofs)
+    # A recurrent op that is taken apart is asked for again by its own decomposition.
+    tracer = Tracer(draft.mode, lambda op: draft.keep(op) and not is_recurrent(op), draft.proofs)
     changed_in_place = written_nodes(draft.graph)
     longest = longest_unrolled(draft.graph)
     several: dict[Node, Any] = {}  # ops with several outputs: these, in the op's place
@@ -34,7 +35,7 @@ def decompose(draft: Draft) -> int:
             draft.graph.erase_node(node)
         elif isinstance(node.target, HigherOrderOperator):
             draft.limit(node, "it runs a nested graph, which is left whole")
-        elif isinstance(node.target, OpOverload) and decomposition_of(node.target) and not draft.keep(node.target):
+        elif isinstance(op := node.target, OpOverload) and decomposition_of(op) and not _kept(draft, node, op, longest):
             template = _template(draft, tracer, node, changed_in_place, longest)
             if template is not None:
                 _splice(draft, node, template, several)
@@ -43,6 +44,11 @@ def decompose(draft: Draft) -> int:
         draft.graph.erase_node(node)
     draft.traced, draft.decomposed = tracer.traced, count
     return count
+
+
+def _kept(draft: Draft, node: Node, op: OpOverload, longest: int) -> bool:
+    """Whether a converter takes the op whole: a recurrent one as a loop, where its steps are too many to be written."""
+    return draft.keep(op) and not (is_recurrent(op) and not why_not_unrolled(node, op, longest))
 
 
 def _template(draft: Draft, tracer: Tracer, node: Node, changed_in_place: set[Node], longest: int) -> Template | None:
