@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
+from tests.frontend.archive_samples import saved, with_program
 from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, assert_same, lowered_of, targets, user_outputs
 from tests.lower.complex_rows import ARITHMETIC, DYNAMIC, FUNCTIONS, MOVES, PRODUCTS, TRANSFORMS, Row, written
@@ -211,6 +213,23 @@ def test_memory_that_stays_changed_in_place_stays_complex() -> None:
     exported = export(Written(), example, dynamic_shapes=({0: N},))
     _, lowered = assert_lowered_agrees(exported, example, keep=has_converter, beside_torch=False)
     assert "aten.mul_.Tensor" in targets(lowered)
+
+
+class Spectrum(nn.Module):
+    def forward(self, x: Tensor, z: Tensor) -> Tensor:
+        return torch.fft.fft(x).abs() + z.abs()
+
+
+def test_a_size_whose_range_was_lost_leaves_its_ops_complex(tmp_path: Path) -> None:
+    example = (torch.randn(4, 5), torch.randn(4, 5, dtype=torch.complex64))
+    exported = export(Spectrum(), example, dynamic_shapes=({0: N}, {0: N}))
+    path = with_program(
+        saved(exported, tmp_path / "whole.pt2"),
+        tmp_path / "lost.pt2",
+        lambda program: program["range_constraints"].clear(),
+    )
+    _, lowered = lowered_of(path, has_converter)
+    assert lowered.limits and all("vr must not be None" in each.why for each in lowered.limits)
 
 
 def test_real_programs_are_left_alone() -> None:

@@ -17,7 +17,9 @@ from trtdiag.lower.complex.exponentials import Exponentials
 from trtdiag.lower.complex.pair import Pair
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.graph_copy import constant_tensors
+from trtdiag.lower.template import UntraceableError
 from trtdiag.lower.tracing_conditions import asking
+from trtdiag.wording import first_line
 
 _STEM = re.compile("^[pbc]_")
 """What torch writes before the name of a parameter, buffer or constant."""
@@ -114,6 +116,10 @@ class ComplexValues:
 
     def _call(self, target: Any, args: tuple[Any, ...], like: Node, name: str) -> Node:
         vals = torch.fx.map_arg(args, lambda source: source.meta["val"])
-        with torch.no_grad(), self.draft.mode, asking(self.draft.mode.shape_env):
-            val = target(*vals)
+        try:
+            with torch.no_grad(), self.draft.mode, asking(self.draft.mode.shape_env):
+                val = target(*vals)
+        except Exception as error:  # torch may refuse these sizes in any way, a symbol without a range by an assert
+            why = f"{target} of it raises {type(error).__name__}: {first_line(error, 'no text')}"
+            raise UntraceableError(why) from error
         return insert_call(self.draft.graph, target, args, val, like, name=name)
