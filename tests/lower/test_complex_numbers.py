@@ -229,7 +229,8 @@ def test_a_size_whose_range_was_lost_leaves_its_ops_complex(tmp_path: Path) -> N
         lambda program: program["range_constraints"].clear(),
     )
     _, lowered = lowered_of(path, has_converter)
-    assert lowered.limits and all("vr must not be None" in each.why for each in lowered.limits)
+    assert lowered.limits
+    assert all("vr must not be None" in each.why for each in lowered.limits)
 
 
 def test_real_programs_are_left_alone() -> None:
