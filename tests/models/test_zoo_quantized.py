@@ -32,7 +32,9 @@ MODELS = {
 # No step apart as a whole, at all sizes.  The others have attention, whose sums PyTorch's kernel forms in blocks,
 # and on 8.6 GELU by its formula; what these are off by reaches over a middle somewhere.
 EXACT = ("timm_resnet50", "timm_mobilenetv3_large_100", "pix2pix_unet")
-ROUNDING = 1e-6  # of the magnitude of an output: seen 6.5e-7, eight units of the last place of float32
+# Of the magnitude of an output.  Seen 6.5e-7 and, on a CPU with wider vectors, 1.03e-6: attention, whose sums each
+# CPU's kernel forms in blocks of its own.  It is 17 units of the last place of float32.
+ROUNDING = 2e-6
 # As in test_zoo_compile.py: what is skipped is told, not passed.
 LIMITS = VerifyLimits(seconds=3.0, elements=1 << 29, total_s=0)
 
