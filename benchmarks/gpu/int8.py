@@ -1,6 +1,7 @@
 """INT8 beside FP16: the same models quantized and not, in one run, in turns.
 
     python benchmarks/gpu/int8.py --json int8.json
+    python benchmarks/gpu/int8.py --only resnet50 --batch 32 --cuda-graphs 8
     python benchmarks/gpu/int8.py --tiny --backend reference --rounds 2     # tries the script itself, on a CPU
 
 ``int8`` is the model quantized by ``tests/harness/symmetric_quantizer.py`` (calibrated on its example) or a quantized
@@ -36,8 +37,10 @@ MODELS = ("resnet50", "vit", "bert", "unet")
 Program = Callable[..., Any]
 
 
-def programs_of(name: str, tiny: bool, device: str, file: Path | None) -> tuple[Any, Any, tuple[Any, ...]]:
-    """The quantized program, the model (``None`` for a file) and the example."""
+def programs_of(
+    name: str, tiny: bool, device: str, file: Path | None, batch: int | None
+) -> tuple[Any, Any, tuple[Any, ...]]:
+    """The quantized program, the model (``None`` for a file) and the example, of ``batch`` rows where that is given."""
     if file is not None:
         given = torch.export.load(file)
         example = given.example_inputs
@@ -45,6 +48,8 @@ def programs_of(name: str, tiny: bool, device: str, file: Path | None) -> tuple[
         return given, None, tuple(arg.to(device) for arg in example[0])
     made = case(name, tiny)
     module, args = made.module.to(device), tuple(arg.to(device) for arg in made.args)
+    if batch is not None:  # the example's rows over and over
+        args = tuple(arg[torch.arange(batch, device=device) % len(arg)] for arg in args)
     return quantized(module, args), module, args
 
 
@@ -83,7 +88,7 @@ def measured(name: str, asked: argparse.Namespace, file: Path | None) -> dict[st
         how["target"] = "8.6"
     else:
         how["cuda_graphs"] = asked.cuda_graphs
-    few, module, args = programs_of(name, asked.tiny, device, file)
+    few, module, args = programs_of(name, asked.tiny, device, file, asked.batch)
     row: dict[str, Any] = {"model": name, "sizes": [list(arg.shape) for arg in args]}
     with torch.no_grad():
         reference = few.module()(*args)
@@ -142,6 +147,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", nargs="*", default=list(MODELS), choices=MODELS)
     parser.add_argument("--program", nargs="*", default=[], metavar="NAME=FILE", help="quantized programs of files")
+    parser.add_argument("--batch", type=int, metavar="N", help="rows of each model; the example's if left out")
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--layers", action="store_true", help="times of the layers of the int8 engines")

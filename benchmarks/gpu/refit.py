@@ -148,8 +148,9 @@ def main() -> int:
     which.add_argument("--zoo", action="store_true", help="models of the zoo; their libraries must be there")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--level", type=int, default=None, help="the builder's optimization level")
+    parser.add_argument("--verify", action="store_true", help="compare builds with PyTorch, mend wrong ones")
     asked = parser.parse_args()
-    options: dict[str, Any] = {"backend": asked.backend, "min_segment_ops": 0, "verify": False}
+    options: dict[str, Any] = {"backend": asked.backend, "min_segment_ops": 0, "verify": asked.verify}
     if asked.level is not None:
         options["optimization_level"] = asked.level
     rows: list[dict[str, Any]] = []
