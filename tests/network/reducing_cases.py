@@ -64,9 +64,9 @@ def _recurrent(cell: str, reverse: bool) -> Callable[..., tuple[torch.Tensor, ..
     return expected
 
 
-def _weights(gates: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _weights(gates: int, spread: float = 0.5) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(gates)
-    return torch.randn(5 * gates, 5, generator=generator) / 2, torch.randn(1, 5 * gates, generator=generator)
+    return torch.randn(5 * gates, 5, generator=generator) * spread, torch.randn(1, 5 * gates, generator=generator)
 
 
 _STATE = In(("b", 5))
@@ -119,7 +119,8 @@ CASES = [
         _recurrent("GRU", True),
         NEAR,
     ),
-    Case("loop_relu", Loop(Cell.RELU), (In(("s", "b", 5)), *_weights(1), _STATE), _recurrent("RNN", False), 1e-4),
+    # Nothing bounds its state: its greatest eigenvalue is 0.8, or what a step rounds would grow with each of 13 steps.
+    Case("loop_relu", Loop(Cell.RELU), (In(("s", "b", 5)), *_weights(1, 0.25), _STATE), _recurrent("RNN", False), NEAR),
     Case("topk_max", TopK(TopKOperation.MAX, 3, 1), (In(("b", "h")),), lambda x: _sorted(x, 3, True)),
     # The most that TensorRT's TopK gives; nothing of it is dynamic.
     Case(
