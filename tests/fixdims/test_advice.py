@@ -211,6 +211,19 @@ LINES: dict[str, tuple[Plan, Reason, str | None]] = {
         because("h < 513", "self.embedding(positions)", "aten.embedding.default"),
         "give the table at net.py:7 2160 rows in place of 512: self.embedding(positions)",
     ),
+    "slice for another op": (SHORTER, because("h <= 512", "y = f(x[:, :3])", "aten._fft_r2c.default"), None),
+    "rows of cdist": (
+        SHORTER,
+        because("h <= 25", "near = torch.cdist(x[:, :3], y)", "aten.cdist.default"),
+        'give torch.cdist at net.py:7 compute_mode="donot_use_mm_for_euclid_dist": by default it computes another way'
+        " where there are more than 25 rows: near = torch.cdist(x[:, :3], y)",
+    ),
+    "length of max_pool1d": (
+        STATIC,
+        because("h == 144", "return self.pool(x)", "aten.max_pool1d.default"),
+        "ask max_pool1d at net.py:7 for the indices, too (return_indices=True), and leave them: without them its kernel"
+        " reads the length as a number: return self.pool(x)",
+    ),
     "limit of an op": (SHORTER, because("h <= 512", "return self.fft(x)", "aten._fft_r2c.default"), None),
     "no line": (SHORTER, Reason("h <= 512", by="aten.slice.Tensor"), None),
     "least size": (
@@ -267,6 +280,13 @@ def test_conditions_from_elsewhere_remain_and_are_named() -> None:
 def test_nothing_is_advised_where_only_words_change(kind: str) -> None:
     hint = plan(x_2=Leaf(LeafKind.DYNAMIC, range=Range(135, 2160)))
     assert only(ASKED, hint, because("h <= 512", "if x.shape[2] > 512:"), kind=kind) is None
+
+
+def test_a_line_is_advised_where_other_words_lose_sizes() -> None:
+    narrower = plan(x_2=Leaf(LeafKind.DYNAMIC, range=Range(135, 512)))
+    one = only(ASKED, narrower, because("h <= 512", "if x.shape[2] > 512:"), kind="hint")
+    assert one is not None
+    assert one.text.startswith("take the branch at net.py:7 out of Python")
 
 
 def test_equal_inputs_lose_nothing_and_need_no_other_model() -> None:
@@ -327,11 +347,28 @@ class Branching(nn.Module):
         return torch.where(torch.full((), x.shape[1]) > 20, x * 2, x + 1)
 
 
+class Called(nn.Module):
+    def __init__(self, call: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.call(x)
+
+
 FOLLOWED: dict[str, tuple[Callable[[], nn.Module], Callable[[], nn.Module]]] = {
     "larger table": (lambda: Table(64), lambda: Table(100)),
     "no literal": (lambda: Literal(12), lambda: Literal(-1)),
     "no comparison": (lambda: Compared(True), lambda: Compared(False)),
     "no branch": (lambda: Branching(True), lambda: Branching(False)),
+    "one way for distances": (
+        lambda: Called(lambda x: torch.cdist(x, x + 1)),
+        lambda: Called(lambda x: torch.cdist(x, x + 1, compute_mode="donot_use_mm_for_euclid_dist")),
+    ),
+    "indices of a pooling": (
+        lambda: Called(lambda x: F.max_pool1d(x.mT, 3, 1, 1)),
+        lambda: Called(lambda x: F.max_pool1d(x.mT, 3, 1, 1, return_indices=True)[0]),
+    ),
 }
 
 

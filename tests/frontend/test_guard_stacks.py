@@ -71,3 +71,24 @@ def test_guards_of_an_export_are_found_as_torch_holds_them_and_by_their_text() -
     own = [stack for stack in found if any(f.function == "forward" for f in stack.frames)]
     assert own
     assert [stacks.of(str(condition)).stack for condition in conditions] == found
+
+
+class Composite(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        near = torch.cdist(x, x) if x.shape[0] > 3 else x
+        return torch.nn.functional.max_pool1d(near, 3)
+
+
+def test_the_op_is_known_whose_kernel_compares_sizes_before_it_calls_other_ops() -> None:
+    # Both are written as other ops: torch asks for their numbers outside any dispatch on fake tensors.
+    dims = {0: Dim.AUTO, 1: Dim.AUTO}
+    with recording() as stacks:
+        exported = torch.export.export(Composite(), (torch.randn(5, 30, 4),), dynamic_shapes=(dims,))
+    env = shape_env_of(exported.graph_module)
+    assert env is not None
+    noted = {str(condition): stacks.of(condition) for condition, _ in shape_env_guards(env)}
+    ops = {each.op for each in noted.values()}
+    assert {"aten.cdist.default", "aten.max_pool1d.default"} <= ops
+    python = [each for each in noted.values() if each.stack.frames[-1].file == __file__]
+    assert python
+    assert all(each.op is None for each in python)

@@ -200,6 +200,13 @@ def hint() -> Fix:
     return fix(plan=Plan((), {"x.shape[2]": leaf}), code=code, changes=(made,))
 
 
+def narrower_hint() -> Fix:
+    made = change(after="Dim.DYNAMIC(min=135, max=512)", kind="hint", kept=(378, 2026), lost="h >= 513: 1648 values")
+    leaf = Leaf(LeafKind.DYNAMIC, range=Range(135, 512))
+    code = f'{HEAD}dynamic_shapes = {{"x": {{2: Dim.DYNAMIC(min=135, max=512)}}}}\n'
+    return fix(plan=Plan((), {"x.shape[2]": leaf}), code=code, changes=(made,))
+
+
 def conflict() -> Fix:
     reasons = (Reason("h % 2 == 0", VIEW, "aten.view.default"), Reason("h % 2 == 1", VIEW, "a Python condition"))
     return fix(
@@ -249,6 +256,7 @@ MADE: dict[str, Callable[[], Fix]] = {
         other_example,
         unbounded,
         hint,
+        narrower_hint,
         conflict,
         data_dependent,
         unread,

@@ -33,6 +33,7 @@ VERDICTS = {
     "unbounded": "h must change: proven, exported again in 2 rounds, run at 3 of its sizes",
     "hint": "h must be declared in other words: proven, exported again in 2 rounds, run at its smallest and largest "
     "sizes",
+    "narrower_hint": "h must change: proven, exported again in 2 rounds, run at its smallest and largest sizes",
     "conflict": "no dims can make this export: 2 conditions contradict each other",
     "data_dependent": "no dims alone can make this export: the model needs 1 check",
     "unread": "h must change: not proven (1 condition was not read), exported again in 2 rounds, run at its smallest "

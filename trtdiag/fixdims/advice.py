@@ -22,7 +22,15 @@ _REFUSAL = re.compile(r"\s*(assert\b|raise\b|torch\._check)")
 _BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")
 _LOOP = re.compile(r"\brange\(")
 _RESHAPE = re.compile(r"\b(view|reshape|expand|unflatten|view_as|repeat)\(|\baten\.(_unsafe_)?(view|reshape|expand)\b")
-_TABLE = re.compile(r"\[[^\]]*:|\bembedding\b|\bnarrow\(|\bindex_select\b|\baten\.(slice|embedding|narrow|index)")
+_TABLE = re.compile(r"\[[^\]]*:|\bembedding\b|\bnarrow\(|\bindex_select\b")
+_TABLE_OP = re.compile(r"aten\.(slice|embedding|narrow|index)")
+# What torch offers beside a call that asks for sizes (torch 2.13, ATen/native/Pooling.cpp and Distance.cpp).
+_OTHER_FORM = {
+    "max_pool1d": "ask max_pool1d at {} for the indices, too (return_indices=True), and leave them: without them its"
+    " kernel reads the length as a number",
+    "cdist": 'give torch.cdist at {} compute_mode="donot_use_mm_for_euclid_dist": by default it computes another way'
+    " where there are more than 25 rows",
+}
 
 
 def with_model_changes(
@@ -127,7 +135,7 @@ def _line(name: str, amounts: Mapping[int, str], rank: int) -> str:
 
 def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | None:
     before, after = asked.leaves.get(change.sites[0]), final.leaves.get(change.sites[0])
-    if before is None or after is None or change.kind in ("hint", "bound", "multiple"):
+    if before is None or after is None or change.kind in ("bound", "multiple"):
         return None
     if change.kind == "related":
         return _made_inside(change, final)
@@ -137,7 +145,7 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         frame = _asking(reason)
         if frame is None or not frame.code:
             continue
-        text = (
+        text = _other_form(reason, frame) or (
             _pinned(reason, frame)
             if after.kind is LeafKind.STATIC or change.kind == "example"
             else _larger_table(reason, frame, before, asked) or _branch(reason, frame)
@@ -151,6 +159,12 @@ def _asking(reason: Reason) -> Frame | None:
     """The line to change: the library's own, where the user's only calls it."""
     frame = reason.stack.best
     return frame if frame is None or frame.inside is None else frame.inside
+
+
+def _other_form(reason: Reason, frame: Frame) -> str | None:
+    """The same call in words that leave the size open, where torch has some."""
+    name = reason.by.removeprefix("aten.").partition(".")[0]
+    return _OTHER_FORM[name].format(f"{frame}") + f": {frame.code.strip()}" if name in _OTHER_FORM else None
 
 
 def _pinned(reason: Reason, frame: Frame) -> str | None:
@@ -173,7 +187,9 @@ def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> st
     if match is None or wanted is None or reason.by == PYTHON:
         return None
     most = int(match["most"]) if match["most"] else int(match["below"]) - 1
-    if most >= wanted or not (_TABLE.search(frame.code) or _TABLE.search(reason.by)):
+    # An op that is known says more than its line, where other calls may stand, too.
+    table = _TABLE_OP.match(reason.by) if reason.by.startswith("aten.") else _TABLE.search(frame.code)
+    if most >= wanted or table is None:
         return None
     return f"give the table at {frame} {wanted} rows in place of {most}: {frame.code.strip()}"
 

@@ -75,20 +75,25 @@ class GuardStacks:
 
 
 def running_op(frame: FrameType | None) -> str | None:
-    """The op that the innermost dispatch on fake tensors around ``frame`` works on.
+    """The op that the innermost dispatch on fake tensors around ``frame`` works on, else the innermost that was called.
 
-    Only frames between the guard and the user's code count: an op further out belongs to another call.
+    A kernel that is written as other ops (``max_pool1d``, ``cdist``) compares sizes before anything reaches a fake
+    tensor.  Only frames between the guard and the user's code count: an op further out belongs to another call.
     """
+    called: str | None = None
     while frame is not None:
-        file = frame.f_code.co_filename
-        if file.endswith("fake_tensor.py") and frame.f_code.co_name in ("dispatch", "_dispatch_impl"):
+        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if file.endswith("fake_tensor.py") and name in ("dispatch", "_dispatch_impl"):
             func = frame.f_locals.get("func")
-            return str(func) if isinstance(func, torch._ops.OpOverload) else None
+            return str(func) if isinstance(func, torch._ops.OpOverload) else called
+        own = frame.f_locals.get("self") if name == "__call__" else None
+        if called is None and isinstance(own, torch._ops.OpOverload):
+            called = str(own)
         package = str(frame.f_globals.get("__name__", "")).split(".")[0]
         if package not in ("torch", OWN) and Frame(file, 0).package != "python":
-            return None
+            return called
         frame = frame.f_back
-    return None
+    return called
 
 
 def with_code(frame: Frame) -> Frame:

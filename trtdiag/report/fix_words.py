@@ -138,7 +138,7 @@ def _what_changes(fix: Fix) -> str:
     parts = []
     if names:
         shown = joined(names) if len(names) <= _MOST_NAMED else f"{len(names)} dims"
-        kinds = {change.kind for change in changes}
+        kinds = {"" if change.kind == "hint" and change.lost else change.kind for change in changes}
         told = _WHAT.get(kinds.pop() if len(kinds) == 1 else "", "{} must change")
         parts.append(told.format(shown, have="has" if len(names) == 1 else "have"))
     if fix.checks:
