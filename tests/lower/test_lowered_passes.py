@@ -138,6 +138,21 @@ def test_axes_and_indices_count_from_the_front() -> None:
                 assert not isinstance(value, int) or value >= 0, node.format_node()
 
 
+def test_axes_of_the_result_and_of_what_is_broadcast_count_there() -> None:
+    class Axes(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            y = torch.stack([x, x * 2], -1)
+            return (
+                torch.diag_embed(x, 1, -1, 0),
+                torch.unsqueeze_copy(x, -2),
+                torch.cat([torch.zeros(0), y, y], -2),  # a vector without elements counts for nothing
+                torch.cosine_similarity(x[0], y.transpose(1, 2), -2),
+                torch.linalg.vecdot(x[0], y.transpose(1, 2), dim=-1),
+            )
+
+    assert_lowered_agrees(exported_of(Axes()), X)
+
+
 def test_a_number_is_written_in_one_way_only() -> None:
     class Numbers(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
