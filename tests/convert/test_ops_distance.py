@@ -56,6 +56,8 @@ def test_cosine_similarity() -> None:
         assert converted(name, left, right, axis, dynamic=True, shared=True) == 4
     assert converted(name, left.half(), right[1:].half(), target="8.6") == 1
     assert converted(name, left, torch.randn(4), 2, 0.5) == 1
+    for axis in (0, 1, -3):  # the other is repeated along it
+        assert converted(name, torch.randn(4), left, axis, target="8.6") == 1
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.5, float("inf")])

@@ -11,6 +11,7 @@ from trtdiag.convert.layer_writers.matmul import product, require_batch
 from trtdiag.convert.layer_writers.reduction import vector_norm
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
+from trtdiag.convert.reshape_writer import ONE
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.reduce import ReduceOperation
@@ -105,6 +106,9 @@ def cosine_similarity(call: Call) -> Value:
     _require_floats(left)
     left, right = (write.cast(x, DType.FLOAT32) for x in write.aligned(left, right))
     axis, eps = call.axis("dim", left.rank), float(call.number("eps"))
+    # One that is repeated along the axis is as much longer.
+    size = write.builder.facts.broadcast(left.shape[axis], right.shape[axis]) or ONE
+    left, right = (write.broadcast_to(x, [*x.shape[:axis], size, *x.shape[axis + 1 :]]) for x in (left, right))
 
     def scaled(x: Value) -> Value:
         squares = write.reduce(ReduceOperation.SUM, x * x, [axis], keep_dims=True)
