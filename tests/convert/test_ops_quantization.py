@@ -147,7 +147,7 @@ def test_weights_of_few_bits(target: str) -> None:
     del x
 
 
-@pytest.mark.parametrize("inner", [1, 511, 513, 1025])
+@pytest.mark.parametrize("inner", [0, 1, 511, 513, 1025])
 @pytest.mark.parametrize("constants", [False, True], ids=["data", "weights"])
 def test_products_of_int8_are_exact(inner: int, constants: bool) -> None:
     left = torch.randint(-128, 128, (17, inner), dtype=torch.int8)

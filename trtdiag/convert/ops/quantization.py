@@ -130,8 +130,10 @@ def integer_product(call: Call) -> Value:
     inner = right.shape[0]
     if not isinstance(inner, Num):
         raise refuse("dynamic-attribute", "it sums over a number of elements that is known only when it runs")
+    if not inner.value:
+        return write.filled(call.out.shape, 0, call.out.dtype)
     parts = []
-    most = _EXACT if not is_quantized(left) else max(int(inner.value), 1)  # kernels of INT8 add as int32
+    most = _EXACT if not is_quantized(left) else int(inner.value)  # kernels of INT8 add as int32
     for start in range(0, int(inner.value), most):
         size = min(most, int(inner.value) - start)
         if content is not None and content.dtype is torch.int8:
