@@ -264,6 +264,18 @@ def test_narrow_integers_become_int32_unless_they_may_wrap(dtype):
         assert plan.engine[node(lowered, "gt")] == (torch.bool,)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16])
+def test_narrow_integers_of_ops_with_several_outputs(dtype):
+    class Several(nn.Module):
+        def forward(self, x: Tensor) -> list[Tensor]:
+            return [*x.sort(), *x.max(0), *x.split(2)]
+
+    plan, lowered = planned(Several(), (torch.ones(5, dtype=dtype),), None, NEW)
+    assert plan.limits == {}
+    assert plan.engine[node(lowered, "sort")] == plan.engine[node(lowered, "max")] == (torch.int32, torch.int64)
+    assert plan.engine[node(lowered, "split")] == (torch.int32,) * 3
+
+
 def test_a_cast_of_unknown_floats_to_int16_may_wrap():
     class Cut(nn.Module):
         def __init__(self, bound):

@@ -106,7 +106,7 @@ class _Planning:
             planned = self._doubles.planned(node, value)
         elif dtype == torch.uint8 and "uint8" in self.target.edge_dtypes and is_uint8_at_the_edge(node, self._held):
             planned = Planned(torch.uint8, "enters or leaves next to its cast")
-        elif dtype in QUANTIZED_DTYPES and self._is_dequantized_weight(node):
+        elif dtype in QUANTIZED_DTYPES and self._is_dequantized_weight(node, dtype):
             planned = Planned(dtype, "it is dequantized where it is read")
         elif dtype == torch.float8_e4m3fn and not _rounds_by_example(node):
             planned = Planned(torch.float32, f"float32 holds every {dtype_text(dtype)}")
@@ -118,9 +118,9 @@ class _Planning:
             planned = no_counterpart(dtype, self.target.name_without(dtype_text(dtype)))
         return _Tensor(dtype, planned)
 
-    def _is_dequantized_weight(self, node: Node) -> bool:
+    def _is_dequantized_weight(self, node: Node, dtype: torch.dtype) -> bool:
         """Return whether a constant of few bits is read by nothing but ops that make floats of it."""
-        has = dtype_text(node.meta["val"].dtype) in self.target.dtypes and "Dequantize" in self.target.layers
+        has = dtype_text(dtype) in self.target.dtypes and "Dequantize" in self.target.layers
         return has and self._held(node) is not None and bool(node.users) and all(map(makes_floats, node.users))
 
     def _limit(self, node: Node) -> Limit | None:
