@@ -276,6 +276,23 @@ def test_narrow_integers_of_ops_with_several_outputs(dtype):
     assert plan.engine[node(lowered, "split")] == (torch.int32,) * 3
 
 
+def test_numbers_that_narrow_integers_do_not_hold_are_cut_off_before_the_op():
+    """As PyTorch has it, 255 of uint8 is not below 1000, which is 232 there."""
+
+    class Beside(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            wrong = (x < 1000, x.clamp(-2, 200), x.eq(torch.tensor(-1)), x < 20 * x.shape[0], x & 256, x.fmod(-3))
+            right = (x < 255, x.clamp(0, 200), x.eq(torch.tensor(255)), x > 1000.0, x.int() < 1000, x < 10 * x.shape[0])
+            return *wrong, *right
+
+    plan, lowered = planned(Beside(), (torch.ones(5, dtype=torch.uint8),), ({0: Dim("n", min=2, max=20)},), NEW)
+    wrong = [name for name in (node.name for node in lowered.graph_module.graph.nodes) if name in plan.limits]
+    assert wrong == ["lt", "clamp", "eq", "lt_1", "and_1", "fmod"]
+    assert {limit.code for limit in plan.limits.values()} == {"integer-width"}
+    assert "its argument other is 1000, which uint8 does not hold" in plan.limits["lt"].why
+    assert "its argument other is 40..400, which uint8 does not hold" in plan.limits["lt_1"].why
+
+
 def test_a_cast_of_unknown_floats_to_int16_may_wrap():
     class Cut(nn.Module):
         def __init__(self, bound):

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch.fx import Node
 
+from trtdiag.dtypes.call import Scope
 from trtdiag.dtypes.census import dtype_of_tensor
 from trtdiag.dtypes.intervals import Constants, GraphSpans, graph_spans
 from trtdiag.dtypes.plan_uint8 import is_cast
@@ -17,7 +18,7 @@ from trtdiag.dtypes.value_span import INT32_MAX, INT32_MIN, Span, leaves_dtype, 
 from trtdiag.graph.inputs import Placeholder
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.node_kinds import NodeKind, classify
-from trtdiag.graph.operators import given_to, operator_of, short_name, value_arguments
+from trtdiag.graph.operators import OpOverload, given_to, operator_of, short_name, value_arguments
 from trtdiag.graph.quantizers import is_quantizer
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.shapes.ranges import graph_sizes
@@ -75,10 +76,37 @@ class Integers:
             if isinstance(given, int) and not INT32_MIN <= given <= INT32_MAX:
                 why = f"its argument {argument.name}={given} does not fit into int32, which its integers become"
                 return Limit("int64-range", why, f"use a number that int32 holds, {_WIDE_FIX}")
+        computed = None if op is None else _computed_in(node)
+        if op is not None and computed in NARROW and computed in narrowed:
+            cut = self._cut_number(node, op, computed)
+            if cut is not None:
+                return cut
         dtype = dtype_of_tensor(node)
         if dtype in NARROW and dtype in narrowed:
             return self._wrapping(node, dtype)
         return None
+
+    def _cut_number(self, node: Node, op: OpOverload, dtype: torch.dtype) -> Limit | None:
+        """Return why a number beside tensors of ``dtype`` is another one: PyTorch first casts it to theirs."""
+        if is_cast(node):
+            return None
+        for argument in value_arguments(op):
+            given = given_to(node, argument)
+            if isinstance(given, Node) and _is_number_beside(given, op, dtype):
+                span = self._of_number(given)
+            elif isinstance(given, int):
+                span = self._scope.span_of(given)
+            else:
+                continue
+            if leaves_dtype(span, dtype):
+                told = f"its argument {argument.name} is {span.as_range()}, which {dtype_text(dtype)} does not hold"
+                why = f"{told}: PyTorch cuts it off to its {8 * dtype.itemsize} bits, and int32 does not"
+                return Limit("integer-width", why, "compute with int32 in the model, or use a number that fits")
+        return None
+
+    def _of_number(self, node: Node) -> Span:
+        known = self._span(node)
+        return self._scope.span(node) if known is None else known
 
     def _wrapping(self, node: Node, dtype: torch.dtype) -> Limit | None:
         op = operator_of(node)
@@ -110,6 +138,30 @@ class Integers:
         return self._spans.spans.get(node.name)
 
     @cached_property
+    def _scope(self) -> Scope:
+        return Scope(graph_sizes(self.lowered.graph_module, self.ranges), self.names, "")
+
+    @cached_property
     def _spans(self) -> GraphSpans:
-        module = self.lowered.graph_module
-        return graph_spans(module, self.roles, graph_sizes(module, self.ranges), self.names, self.constants)
+        return graph_spans(self.lowered.graph_module, self.roles, self._scope.shapes, self.names, self.constants)
+
+
+def _computed_in(node: Node) -> torch.dtype | None:
+    """Return the dtype of what an op yields; of comparisons, what they compare in."""
+    dtype = dtype_of_tensor(node)
+    if dtype != torch.bool:
+        return dtype
+    values = [source.meta.get("val") for source in node.all_input_nodes]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if not tensors:
+        return None
+    return torch.result_type(tensors[0], tensors[-1])
+
+
+def _is_number_beside(node: Node, op: OpOverload, dtype: torch.dtype) -> bool:
+    """Return whether an argument is an integer without dims that tensors of another dtype outweigh."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return isinstance(value, torch.SymInt)
+    integral = not (value.dtype.is_floating_point or value.dtype.is_complex or value.dtype in (torch.bool, dtype))
+    return value.dim() == 0 and integral and torch.Tag.pointwise in op.tags
