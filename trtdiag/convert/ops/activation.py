@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
-from trtdiag.convert.layer_writers.elementary import at_most, times
+from trtdiag.convert.layer_writers.elementary import at_most, exp_less_one, times
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network import Placed
@@ -48,7 +48,11 @@ def _exponential(call: Call, x: Value, alpha: float, scale: float, inner: float)
         return write.activation(ActivationType.SELU, x, alpha, scale)
 
     def compose(value: Value) -> Value:
-        below = write.activation(ActivationType.ELU, times(write, value, inner), alpha)
+        inside = times(write, value, inner)
+        if inner > 0:
+            below = write.activation(ActivationType.ELU, inside, alpha)
+        else:  # what the layer has an exponential for is above 0 then
+            below = exp_less_one(write, inside) * alpha
         return times(write, write.select(value > 0, value, below), scale)
 
     return in_float32(write, compose, x)
