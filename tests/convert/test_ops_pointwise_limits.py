@@ -120,6 +120,13 @@ def test_numbers_that_do_not_fit_are_refused() -> None:
     assert _code(aten.eq.Scalar, INTEGERS, 2**31) == ""
 
 
+@pytest.mark.parametrize("number", [1e-9, 3e-8, 6e-5, 7e-5, 65504.0, 1e5])
+def test_halves_beside_numbers_that_half_precision_has_no_digits_for(number: float) -> None:
+    halves = torch.tensor([0.0, -0.0, 1e-7, 0.1, -3.0, 65504.0, torch.inf]).half()
+    for op in (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar):
+        assert _code(op, halves, number, target="8.6") == ""
+
+
 # Quick: the oldest, which casts by itself.
 @pytest.mark.parametrize("target", ["8.6", pytest.param("11.4", marks=pytest.mark.slow)])
 def test_mixed_dtypes(target: str) -> None:

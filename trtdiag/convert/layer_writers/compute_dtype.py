@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
 import torch
 
@@ -22,6 +23,19 @@ def in_float32(write: Writer, compose: Callable[..., Value], *values: Value) -> 
     if dtype not in _SIXTEEN_BITS:
         return compose(*values)
     return write.cast(compose(*(write.cast(value, DType.FLOAT32) for value in values)), dtype)
+
+
+def beside_numbers(call: Call, dtype: DType, *names: str) -> DType:
+    """float32 in the place of ``dtype`` where that has less than its usual digits for a number among the arguments.
+
+    PyTorch multiplies and divides 16 bit floats by numbers in float32.  In float16 1e-8 is 0, and 1e5 is infinite.
+    """
+    if dtype not in _SIXTEEN_BITS:
+        return dtype
+    limits = torch.finfo(dtype.torch)
+    sizes = [abs(float(call.number(name))) for name in names if call.is_number(name)]
+    coarse = any(size > limits.max or 0 < size < limits.tiny for size in sizes if isfinite(size))
+    return DType.FLOAT32 if coarse else dtype
 
 
 def promoted(call: Call, left: str, right: str) -> DType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.compute_dtype import in_float32
+from trtdiag.convert.layer_writers.compute_dtype import beside_numbers, in_float32
 from trtdiag.convert.layer_writers.rotary import turned_sum
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import DType
@@ -44,9 +44,10 @@ def product(call: Call) -> Value:
     """aten::mul.Tensor(Tensor self, Tensor other) -> Tensor
     aten::mul.Scalar(Tensor self, Scalar other) -> Tensor
     """
-    dtype = call.out.dtype
+    write, dtype = call.write, beside_numbers(call, call.out.dtype, "self", "other")
     op = Op.AND if dtype is DType.BOOL else Op.PROD
-    return call.write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
+    made = write.elementwise(op, call.operand("self", dtype), call.operand("other", dtype))
+    return write.cast(made, call.out.dtype)
 
 
 @converter

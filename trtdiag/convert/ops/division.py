@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.compute_dtype import in_float32
+from trtdiag.convert.layer_writers.compute_dtype import beside_numbers, in_float32
 from trtdiag.convert.layer_writers.division import float_rest, floored_quotient, integer_rest
 from trtdiag.convert.layer_writers.elementary import truncated
 from trtdiag.convert.registry import converter
@@ -27,13 +27,14 @@ def quotient(call: Call) -> Value:
     aten::div.Scalar(Tensor self, Scalar other) -> Tensor
     aten::true_divide.Tensor(Tensor self, Tensor other) -> Tensor
     """
-    left, right, constant = _operands(call)
     write = call.write
     rounding = "floor" if call.op_name == "floor_divide" else call.arguments.get("rounding_mode")
+    if rounding is None and call.out.dtype.is_float:
+        dtype = beside_numbers(call, call.out.dtype, "other")
+        return write.cast(call.operand("self", dtype) / call.operand("other", dtype), call.out.dtype)
+    left, right, constant = _operands(call)
     if not left.dtype.is_float:
         return write.elementwise(Op.FLOOR_DIV if rounding == "floor" else Op.DIV, left, right)
-    if rounding is None:
-        return left / right
 
     def rounded(a: Value, b: Value) -> Value:
         if rounding == "trunc":
