@@ -140,3 +140,10 @@ def test_infinity_stays_in_its_own_window() -> None:
     x[0, 0, 0, 0] = torch.inf
     assert converted("aten.adaptive_avg_pool2d.default", x, [3, 2], dynamic=True) == 4
     assert converted("aten.adaptive_max_pool2d.default", -x, [3, 2], read=(0,)) == 1
+
+
+@pytest.mark.parametrize("op", ["avg", "max"])
+def test_pooling_to_no_elements(op: str) -> None:
+    for size in ([0, 3], [3, 0], [0, 0]):
+        assert converted(f"aten.adaptive_{op}_pool2d.default", torch.randn(2, 3, 5, 7), size, target="8.6") == 1
+        assert converted(f"aten.adaptive_{op}_pool2d.default", torch.randn(2, 3, 5, 7), size, dynamic=True) > 1

@@ -30,6 +30,8 @@ def adaptive_average(call: Call) -> Value:
     write, x, dims = call.write, call.tensor("self"), call.dims
     if not x.dtype.is_float:
         raise refuse("integer-average", "no layer averages integers", "compute the average in float32")
+    if Num(0) in call.out.shape[-dims:]:
+        return write.filled(call.out.shape, 0, x.dtype)
     if all(size == Num(1) for size in call.out.shape[-dims:]):
         return write.reduce(Fold.AVG, x, range(x.rank - dims, x.rank), keep_dims=True)
     layer = _as_pooling(call, x, PoolingType.AVERAGE)
@@ -48,6 +50,8 @@ def adaptive_greatest(call: Call) -> Sequence[Value]:
     write, x, dims = call.write, call.tensor("self"), call.dims
     if x.dtype not in NUMBERS:
         raise refuse("pooling-dtype", f"no layer pools {x.dtype.value}")
+    if Num(0) in call.out.shape[-dims:]:
+        return [write.filled(call.out.shape, 0, out.dtype) for out in (call.out, call.outputs[1]) if out is not None]
     indices = call.outputs[1]
     if indices is not None:  # which of their dims of space each was, counted over all of them
         index = flat_index(write, x, dims)
