@@ -188,3 +188,24 @@ def test_conditions_of_the_model_are_checked() -> None:
     with pytest.raises(ShapeOutOfRangeError) as caught:
         program(torch.randn(15))
     assert "x.shape[0] is 15; allowed is x.shape[0] % 4 == 0" in caught.value.because
+
+
+def test_sizes_of_derived_dims_are_said_in_numbers_and_by_sites() -> None:
+    class Blocks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(x).reshape(x.shape[0], -1, 12).sum(2)
+
+    example = (torch.randn(2, 48),)
+    batch, blocks = Dim("batch", min=1, max=4), Dim("_blocks", min=2, max=20)
+    exported = torch.export.export(Blocks(), example, dynamic_shapes=({0: batch, 1: 12 * blocks},))
+    program = compiled_program(capture(exported))
+    assert "x: float32[1..4, 24..240 in steps of 12]" in repr(program)
+    for size in (12, 33, 252):
+        with pytest.raises(ShapeOutOfRangeError) as caught:
+            program(torch.randn(2, size))
+        assert f"x.shape[1] is {size}; allowed is 24 to 240 in steps of 12" in caught.value.because
+
+    open_ = torch.export.export(Blocks(), example, dynamic_shapes=({0: batch, 1: Dim.DYNAMIC(min=12, max=240)},))
+    with pytest.raises(ShapeOutOfRangeError) as caught:
+        compiled_program(capture(open_))(torch.randn(2, 12))
+    assert "x.shape[1] is 12; allowed is x.shape[1] // 12 != 1" in caught.value.because

@@ -109,3 +109,8 @@ def test_sizes_are_those_of_the_dim() -> None:
     assert named_sizes({"s4": 16, "s5": 2, "u0": 3}, NAMES) == {"x.shape[2]": 64, "batch": 2, "u0": 3}
     assert named_sizes({"s4": 16}, {"s4": "h"}) == {"h": 16}
     assert named_sizes({"s4": 16}, ODD) == {"x.shape[2]": 67}
+
+
+def test_dims_are_said_where_nobody_has_a_name() -> None:
+    alone = SizeNames({}, {"s4": Home("x.shape[2]", 4)})
+    assert to_text(parse_expr("s4 + 3"), alone) == "x.shape[2] // 4 + 3"

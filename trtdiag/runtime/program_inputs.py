@@ -25,6 +25,8 @@ from trtdiag.symbolic import (
     holds,
     to_text,
 )
+from trtdiag.symbolic.build import affine
+from trtdiag.symbolic.size_names import Home, SizeNames
 from trtdiag.wording import told_name
 
 Described = tuple[object, ...]
@@ -73,6 +75,7 @@ class ProgramInputs:
         told = " ".join(f"--max {name}={size}" for name, size in max_sizes)
         self._beyond = f"give an input inside the range, or compile with greater sizes than {told}" if told else _WIDER
         self._sites = Sites(program)
+        self._names = _by_sites(self._sites.dims)
         # torch checks the other conditions itself when it is called.
         read = [guard.condition for guard in read_guards(program)]
         self._guards = [condition for condition in read if condition is not None and free_symbols(condition)]
@@ -97,9 +100,16 @@ class ProgramInputs:
                 yield f"{told_name(known.name)}: {str(known.dtype).removeprefix('torch.')}[{sizes}{more}]"
 
     def _size_words(self, dim: InputDim) -> str:
-        if isinstance(dim.expr, Sym):
-            return str(self._ranges.get(dim.expr.name, Range()))
-        return told_name(to_text(dim.expr))
+        """The sizes that a dim takes: ``1..8``, ``16..160 in steps of 8``, ``x.shape[0] + y.shape[0]``."""
+        made = affine(dim.expr)
+        if made is None:
+            return told_name(to_text(dim.expr, self._names))
+        symbol, factor, offset = made
+        sizes = self._ranges.get(symbol, Range()).scaled(factor, offset)
+        return str(sizes) if abs(factor) == 1 or sizes.single is not None else f"{sizes} in steps of {abs(factor)}"
+
+    def _allowed_words(self, dim: InputDim) -> str:
+        return self._size_words(dim).replace("..", " to ")
 
     def check(self, leaves: Sequence[Any]) -> None:
         """Refuse arguments that the program was not compiled for.
@@ -140,7 +150,7 @@ class ProgramInputs:
                 name, factor, offset = solution
                 value = (size - offset) / factor
                 if value.denominator != 1:
-                    raise _size_refused(dim, size, to_text(dim.expr))
+                    raise _size_refused(dim, size, self._allowed_words(dim))
                 values[name] = value.numerator
         for dim, size in dims:
             self._check_size(dim, size, values)
@@ -150,11 +160,9 @@ class ProgramInputs:
 
     def _against(self, guard: Condition, values: Mapping[str, int]) -> ShapeOutOfRangeError:
         """The refusal of sizes that a condition of the program forbids, in the user's names."""
-        symbols = sorted(free_symbols(guard))
-        dims = {symbol: next(iter(self._sites.sized_by(symbol))) for symbol in symbols}
-        names = {symbol: dim.site if dim.expr == Sym(symbol) else symbol for symbol, dim in dims.items()}
-        seen = ", ".join(f"{names[symbol]} is {values[symbol]}" for symbol in symbols)
-        return _out_of_range(dims[symbols[0]].input, seen, to_text(guard, names))
+        dims = [next(iter(self._sites.sized_by(symbol))) for symbol in sorted(free_symbols(guard))]
+        seen = ", ".join(f"{dim.site} is {evaluate(dim.expr, values)}" for dim in dims)
+        return _out_of_range(dims[0].input, seen, to_text(guard, self._names))
 
     def _check_size(self, dim: InputDim, size: int, values: Mapping[str, int]) -> None:
         if isinstance(dim.expr, Num):
@@ -165,14 +173,22 @@ class ProgramInputs:
         for name in names:
             allowed = self._ranges.get(name, Range())
             if values.get(name, allowed.min or 0) not in allowed:
-                words = str(allowed).replace("..", " to ")
-                told = words if dim.expr == Sym(name) else f"{to_text(dim.expr)}, {name} {words}"
                 large = allowed.max is not None and values.get(name, 0) > allowed.max
-                raise _size_refused(dim, size, told, self._beyond if large else _WIDER)
+                raise _size_refused(dim, size, self._allowed_words(dim), self._beyond if large else _WIDER)
         if all(name in values for name in names):
             expected = evaluate(dim.expr, values)
             if expected != size:
                 raise _size_refused(dim, size, f"{expected}, as another input with this dim says")
+
+
+def _by_sites(dims: Sequence[InputDim]) -> SizeNames:
+    """Each symbol by a dim that it sizes: who calls the program knows no other names."""
+    made = [(dim.site, affine(dim.expr)) for dim in sorted(dims, key=lambda dim: not isinstance(dim.expr, Sym))]
+    homes: dict[str, Home] = {}
+    for site, of in made:
+        if of is not None and of[1] > 0:
+            homes.setdefault(of[0], Home(site, *of[1:]))
+    return SizeNames({}, homes)
 
 
 def _tensors_by_place(exported: ExportedProgram) -> int:

@@ -42,7 +42,7 @@ Names = Mapping[str, str]
 
 def to_text(node: Expr | Condition, names: Names | None = None) -> str:
     """``node`` in Python; ``names`` says what to write for a symbol (its own name where absent)."""
-    return _text(node, names or {})[0]
+    return _text(node, {} if names is None else names)[0]  # SizeNames without a name is empty, and has homes
 
 
 _SYMBOL = re.compile(  # zuf0: a float from data
