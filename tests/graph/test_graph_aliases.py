@@ -25,6 +25,10 @@ class Views(nn.Module):
         return (
             flat, rows, parts[0], first, same, other, added, values, order, turned.contiguous(), x.contiguous(),
             x.view(-1), x.expand(2, 4, 6), x[1:, ::2], x.unsqueeze(0), x.detach(), x + 0, x.flatten(), turned.flatten(),
+            x[..., -1].flatten(), x[..., 0].reshape(2, 2), x[:, :4].reshape(4, 2, 2), turned.reshape(3, 2, 4),
+            x[:, :4].reshape(8, 2), turned.unflatten(0, (2, 3)), x[..., 1].ravel(), x[..., 1].reshape_as(x[..., 2]),
+            x.type_as(other), x.type_as(x), torch.atleast_1d(x), torch.atleast_3d(x), x.sum_to_size(4, 6),
+            x.sum_to_size(1, 6),
         )  # fmt: skip
 
 

@@ -195,6 +195,23 @@ def test_a_changed_input_is_an_output() -> None:
     )
 
 
+def test_writes_through_views_of_tensors_with_gaps_and_through_views_that_no_schema_tells() -> None:
+    class Writes(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            last, turned, same = x[..., -1].flatten(), x.transpose(0, 1).reshape(3, 2, -1), x.type_as(x)
+            high = torch.atleast_3d(x)
+            last[0] = 3.0
+            high.mul_(2)
+            turned[0].add_(1)
+            x.transpose(0, 1).unflatten(0, (2, 3)).sub_(0.5)
+            x[:, 0].reshape(-1)[:2].copy_(torch.zeros(2))
+            return last + 0, turned + 0, same + 0, high + 0, x + 0
+
+    example = (torch.randn(4, 6),)
+    _, lowered = assert_lowered_agrees(export(Writes(), example, dynamic_shapes=({0: Dim("batch", min=2)},)), example)
+    assert lowered.limits == ()
+
+
 def test_a_write_that_has_no_inverse_stays_and_says_so() -> None:
     class Diagonal(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from torch.fx import Graph, Node
 
 from trtdiag.graph.node_kinds import NodeKind, classify, kind_of_target
-from trtdiag.graph.operators import OpOverload, given_to, operator_of, schema_name, shared_argument, writes
+from trtdiag.graph.operators import (
+    OpOverload,
+    arguments_of,
+    given_to,
+    operator_of,
+    schema_name,
+    shared_argument,
+    writes,
+)
 from trtdiag.graph.values import NodeReader
 
-# Annotated as views, but they copy when the memory order does not allow one.
-_VIEW_OR_COPY = frozenset(
-    {"aten::reshape", "aten::contiguous", "aten::flatten", "aten::reshape_as", "aten::unflatten", "aten::ravel"}
-)
+# Annotated as views, but they copy where the elements do not lie in memory as the new sizes ask.
+_RESHAPES = frozenset({"aten::reshape", "aten::flatten", "aten::reshape_as"})
+# Annotated as views, but they copy where the elements do not lie in memory in order.
+_IN_ORDER_OR_COPY = frozenset({"aten::contiguous", "aten::ravel"})
 # Annotated as views, but they copy when dtype, device or memory format differ.
 _CAST_OR_SAME = frozenset({"aten::to", "aten::type_as", "aten::float", "aten::_to_copy"})
+# Not annotated, and still views of their first argument, or it itself.
+_NOT_ANNOTATED = frozenset(
+    {"aten::type_as", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::sum_to_size"}
+)
 
 
 def alias_base(node: Node, reader: NodeReader | None = None) -> Node | None:
@@ -35,6 +48,8 @@ def alias_base(node: Node, reader: NodeReader | None = None) -> Node | None:
         source = node.args[0] if classify(node) is NodeKind.ELEMENT else None
         return source if isinstance(source, Node) else None
     shared = shared_argument(op)
+    if shared is None and schema_name(op) in _NOT_ANNOTATED:
+        shared = next(iter(arguments_of(op).values()))
     if shared is None:
         if not _may_hand_on(op):
             return None
@@ -54,14 +69,38 @@ def _may_hand_on(op: OpOverload) -> bool:
 def _shares(node: Node, base: Node, reader: NodeReader) -> bool:
     op = operator_of(node)
     name = "" if op is None else schema_name(op)
-    if name not in _VIEW_OR_COPY and name not in _CAST_OR_SAME:
+    if name not in _RESHAPES | _IN_ORDER_OR_COPY | _CAST_OR_SAME | {"aten::sum_to_size"}:
         return True
     before, after = base.meta.get("val"), node.meta.get("val")
     if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
         return False
     if name in _CAST_OR_SAME:
         return before.dtype == after.dtype and reader.row_major(base) == reader.row_major(node)
-    return reader.row_major(base)
+    if name == "aten::sum_to_size":
+        return _numbers(before.shape) == _numbers(after.shape) is not None
+    return reader.row_major(base) or (name in _RESHAPES and _is_view(before, after))
+
+
+def _is_view(before: torch.Tensor, after: torch.Tensor) -> bool:
+    """Whether a reshape of a tensor with gaps, or in another order, can still be a view of it, as torch asks it.
+
+    Dynamic sizes count as those of the example, from 2 on: of one element everything is a view.
+    """
+    sizes, strides, wanted = (_numbers(each) for each in (before.shape, before.stride(), after.shape))
+    if sizes is None or strides is None or wanted is None:
+        return False
+    try:
+        torch.empty_strided(sizes, strides, device="meta").view(wanted)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _numbers(sizes: Sequence[int | torch.SymInt]) -> list[int] | None:
+    """Sizes as numbers; ``None`` where one is not known, or is dynamic and 0 or 1 in the example."""
+    found = [size if isinstance(size, int) else size.node.hint for size in sizes]
+    dynamic = [number for number, size in zip(found, sizes, strict=True) if not isinstance(size, int)]
+    return None if any(number is None or number < 2 for number in dynamic) else found
 
 
 def alias_roots(graph: Graph, reader: NodeReader | None = None) -> dict[Node, Node]:

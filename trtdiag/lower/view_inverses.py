@@ -13,10 +13,13 @@ from trtdiag.lower.draft import insert_call
 
 # Views whose memory is all of the base's in the same order: a reshape leads back.
 _REORDER_NOTHING = frozenset(
-    {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "contiguous", "view_as", "_unsafe_view"}
+    {
+        *("view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "contiguous", "view_as", "_unsafe_view"),
+        *("reshape_as", "ravel", "atleast_1d", "atleast_2d", "atleast_3d"),
+    }
 )
 # A cast is a view only where it changes nothing.
-_SAME = frozenset({"alias", "detach", "lift_fresh", "to", "type_as"})
+_SAME = frozenset({"alias", "detach", "lift_fresh", "to", "type_as", "sum_to_size"})
 _PARTS = frozenset({"slice", "select", "narrow", "transpose", "permute", "t"})
 # Lists of views that lie one after the other along a dim.
 _PIECES = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
