@@ -212,6 +212,21 @@ def test_writes_through_views_of_tensors_with_gaps_and_through_views_that_no_sch
     assert lowered.limits == ()
 
 
+def test_views_that_ops_hide_see_later_writes() -> None:
+    class Hides(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+            turned, grid = torch.einsum("ij->ji", x), torch.meshgrid(y, y, indexing="ij")
+            wide, (one,) = torch.broadcast_tensors(x, y), [torch.cartesian_prod(y)]
+            x.add_(1)
+            y.mul_(2)
+            turned.sub_(3)
+            return turned + 0, grid[1] + 0, wide[0] + 0, wide[1] + 0, one + 0, torch.einsum("ij,j->i", x, y)
+
+    example = (torch.randn(4, 6), torch.randn(6))
+    _, lowered = assert_lowered_agrees(export(Hides(), example), example)
+    assert lowered.limits == ()
+
+
 def test_a_write_that_has_no_inverse_stays_and_says_so() -> None:
     class Diagonal(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from trtdiag.lower.passes.complex_numbers import write_complex_as_pairs
 from trtdiag.lower.passes.constants import fold_constants
 from trtdiag.lower.passes.copies import take_copies_out
 from trtdiag.lower.passes.dead_code import copy_returned_inputs, take_assertions_out, take_dead_code_out
-from trtdiag.lower.passes.decompose import decompose
+from trtdiag.lower.passes.decompose import decompose, take_hidden_views_apart
 from trtdiag.lower.passes.in_place import in_place
 from trtdiag.lower.passes.indices import bring_indices_inside
 from trtdiag.lower.passes.memory_order import forget_memory_order
@@ -34,6 +34,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("nested graphs", inline_nested_graphs, "first: every other pass then sees the ops in them"),
     Pass("assertions", take_assertions_out, "early: they would keep alive, and have traced, what only they read"),
+    Pass("hidden views", take_hidden_views_apart, "before in-place, which must know every view of what is changed"),
     Pass(
         "in-place", in_place, "before decomposing: only functional ops have decompositions, and order stops mattering"
     ),

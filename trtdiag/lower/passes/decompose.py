@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import Node
 
 from trtdiag.graph.aliases import written_nodes
+from trtdiag.graph.operators import schema_name, writes
 from trtdiag.graph.recurrent import is_recurrent, longest_unrolled, why_not_unrolled
 from trtdiag.lower.decomposable import decomposition_of, stays_whole
 from trtdiag.lower.draft import Draft, insert_steps
 from trtdiag.lower.local_trace import Tracer
 from trtdiag.lower.template import Ref, Template, UntraceableError, filled, replaced, with_refs
+
+_HIDDEN_VIEWS = frozenset({"aten::einsum", "aten::meshgrid", "aten::broadcast_tensors", "aten::cartesian_prod"})
+"""Ops whose results may be views of any of their arguments, which no schema tells."""
+
+
+def take_hidden_views_apart(draft: Draft) -> int:
+    """The same of ops that may hide views, where anything is changed in place: the views in them are known then."""
+    if not any(writes(node) for node in draft.graph.nodes):
+        return 0
+
+    def kept(op: OpOverload) -> bool:
+        return schema_name(op) not in _HIDDEN_VIEWS
+
+    return _spliced(draft, Tracer(draft.mode, kept, draft.proofs), lambda _node, op: kept(op), set(), 0)
 
 
 def decompose(draft: Draft) -> int:
@@ -23,8 +39,17 @@ def decompose(draft: Draft) -> int:
     """
     # A recurrent op that is taken apart is asked for again by its own decomposition.
     tracer = Tracer(draft.mode, lambda op: draft.keep(op) and not is_recurrent(op), draft.proofs)
-    changed_in_place = written_nodes(draft.graph)
     longest = longest_unrolled(draft.graph)
+    count = _spliced(
+        draft, tracer, lambda node, op: _kept(draft, node, op, longest), written_nodes(draft.graph), longest
+    )
+    draft.traced, draft.decomposed = tracer.traced, count
+    return count
+
+
+def _spliced(
+    draft: Draft, tracer: Tracer, kept: Callable[[Node, OpOverload], bool], changed_in_place: set[Node], longest: int
+) -> int:
     several: dict[Node, Any] = {}  # ops with several outputs: these, in the op's place
     count = 0
     for node in list(draft.graph.nodes):
@@ -35,14 +60,13 @@ def decompose(draft: Draft) -> int:
             draft.graph.erase_node(node)
         elif isinstance(node.target, HigherOrderOperator):
             draft.limit(node, "it runs a nested graph, which is left whole")
-        elif isinstance(op := node.target, OpOverload) and decomposition_of(op) and not _kept(draft, node, op, longest):
+        elif isinstance(op := node.target, OpOverload) and decomposition_of(op) and not kept(node, op):
             template = _template(draft, tracer, node, changed_in_place, longest)
             if template is not None:
                 _splice(draft, node, template, several)
                 count += 1
     for node in reversed(several):
         draft.graph.erase_node(node)
-    draft.traced, draft.decomposed = tracer.traced, count
     return count
 
 
