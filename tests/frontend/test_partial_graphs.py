@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -28,10 +29,14 @@ def failed() -> Exception:
     return raised.value
 
 
+LOGGED = re.compile(r"[VIWE]\d{4} ")  # a line of torch's log: 2.15 tells of sizes whose line it does not find
+
+
 def test_the_graph_is_a_warning_and_what_the_model_prints_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.warns(PartialGraphWarning, match="torch.ops.aten.nonzero.default"):
         failed()
-    assert capsys.readouterr().err.replace("the model says so\n", "") == ""
+    told = [line for line in capsys.readouterr().err.splitlines() if not LOGGED.match(line)]
+    assert told == ["the model says so"]
 
 
 @pytest.mark.filterwarnings("ignore::trtdiag.frontend.partial_graphs.PartialGraphWarning")

@@ -182,7 +182,7 @@ def test_a_name_that_is_only_in_code_is_told_nowhere(trims: Report, surface: str
     told = SURFACES[surface](trims).replace("\\", "")
     code = r"\b_y_dim0 = Dim\((\"|&#34;)_y_dim0|y_dim0 = 3 \* _y_dim0"  # that must call the Dim something
     assert INVENTED.findall(re.sub(code, "", told)) == []
-    assert "x.shape[1]" in told
+    assert "y.shape[0]" in told
 
 
 def test_a_dim_stands_for_the_symbol_that_makes_it(trims: Report) -> None:

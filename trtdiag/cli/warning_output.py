@@ -97,8 +97,15 @@ def _hold_back_logs() -> None:
     for name, logger in list(logging.Logger.manager.loggerDict.items()):
         if name.partition(".")[0] == "torch" and isinstance(logger, logging.Logger):
             for stream in logger.handlers:
-                if type(stream) is logging.StreamHandler:
+                if _is_to_stderr(stream):
                     stream.addFilter(_is_told)
+
+
+def _is_to_stderr(stream: logging.Handler) -> bool:
+    """Whether torch made it to write to stderr: from 2.15 on by a class of its own, which is no stream."""
+    if type(stream) is logging.StreamHandler:
+        return True
+    return type(stream).__module__.startswith("torch._logging.") and not isinstance(stream, logging.StreamHandler)
 
 
 def _print(warning: OptionWarning | ConverterWarning) -> None:
