@@ -25,7 +25,7 @@ GUARD = "guard {0} == 2*({0} // 2) breaks the range of {0}: {0} = 200 works, {0}
 
 def unbounded(number: int, site: str, severity: Severity = Severity.ERROR) -> Finding:
     fix = Fix(f"declare the largest {site} that you will run", code=f"LARGEST = {number}")
-    return finding(number, "SYM201", severity, f"{site} has no upper bound (2..oo)", fix=fix)
+    return finding(number, "SYM201", severity, f"{site} has no upper bound (2 or more)", fix=fix)
 
 
 def told(*findings: Finding) -> list[tuple[str, int, tuple[str, ...]]]:
@@ -58,8 +58,8 @@ def test_equal_messages_are_one_without_other_names() -> None:
     "other",
     [
         unbounded(2, "y.shape[0]", Severity.WARNING),
-        finding(2, "SYM202", Severity.ERROR, "x.shape[0] has no upper bound (2..oo)"),
-        finding(2, "SYM201", Severity.ERROR, "y.shape[0] has no upper bound (2..oo)"),  # and no fix
+        finding(2, "SYM202", Severity.ERROR, "x.shape[0] has no upper bound (2 or more)"),
+        finding(2, "SYM201", Severity.ERROR, "y.shape[0] has no upper bound (2 or more)"),  # and no fix
         finding(2, "SYM201", Severity.ERROR, "batch and height are declared apart"),
         finding(2, "SYM201", Severity.ERROR, "every word of these is another"),
     ],

@@ -112,9 +112,9 @@ def test_a_symbol_without_example():
 @pytest.mark.parametrize(
     ("asked", "reference", "told", "fix"),
     [
-        (("batch", 9), "opt-not-allowed", "batch is in 1..8", "ask for 8"),
-        (("batch", 0), "opt-not-allowed", "batch is in 1..8", "ask for 1"),
-        (("y.shape[1]", 61), "opt-not-allowed", "it is 2*half, and half is in 1..40", "ask for 60 or 62"),
+        (("batch", 9), "opt-not-allowed", "batch is 1..8", "ask for 8"),
+        (("batch", 0), "opt-not-allowed", "batch is 1..8", "ask for 1"),
+        (("y.shape[1]", 61), "opt-not-allowed", "it is 2*half, and half is 1..40", "ask for 60 or 62"),
         (("y.shape[1]", 90), "opt-not-allowed", "it is 2*half", "ask for 80"),
         (("hight", 9), "unknown-dim", "batch", "name one of them"),
         (("y.shape[0]", 5), "opt-of-static-dim", "the size is always 4", "leave it out"),

@@ -87,7 +87,7 @@ def _contradiction(binding: Binding | None, constraints: Sequence[Constraint], s
         return ()
     members = tuple(c for c in constraints if c.condition in binding.contradicting)
     named = dict.fromkeys(s for condition in binding.contradicting for s in sorted(free_symbols(condition)))
-    ranges = tuple("{} in {}".format(*sites.ranged(s, binding.box[s])) for s in named if s in binding.box)
+    ranges = tuple(sites.range_text(s, binding.box[s]) for s in named if s in binding.box)
     return (Conflict(members, ranges, found.proof),) if members else ()
 
 
@@ -135,7 +135,7 @@ def _conflicts(
         if answer.members is not None:
             members = tuple(group[index] for index in answer.members)
             named = sorted({s for c in members for s in c.symbols})
-            ranges = tuple("{} in {}".format(*sites.ranged(s, box[s])) for s in named)
+            ranges = tuple(sites.range_text(s, box[s]) for s in named)
             found.append(Conflict(members, ranges, answer.proof))
     return tuple(found)
 

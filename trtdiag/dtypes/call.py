@@ -154,7 +154,7 @@ def _of_size(size: Size, names: Mapping[str, str]) -> Span:
     text = to_text(size.expr, names)
     if isinstance(size.expr, Num):
         return Span(low, high, f"the number {text}", attained=True)
-    why = f"{text} in {size.range}"
+    why = size.range.of(text)
     return Span(low, high, why, root="" if size.range.bounded else why)
 
 

@@ -27,7 +27,7 @@ def conflict_set(plan: Plan, tried: Tried, system: System, chosen: Chosen, noteb
     ranges = []
     for dim in dims:
         if free_symbols(dim.expr) & symbols:
-            ranges.append(f"{notebook.names.get(dim.site, dim.site)} in {asked_range(plan.leaves[dim.site], plan)}")
+            ranges.append(asked_range(plan.leaves[dim.site], plan).of(notebook.names.get(dim.site, dim.site)))
     notebook.note_joins(tried, dims, names, plan)
     for dim in dims:
         if any(system.box[s].empty for s in free_symbols(dim.expr) if s in system.box):

@@ -85,6 +85,11 @@ class Sites:
         """A graph symbol's name and range, both those of a dim where nobody named the symbol."""
         return said_by(symbol, values, self.names)
 
+    def range_text(self, symbol: str, values: Range) -> str:
+        """The same as words: ``h in 2..64``, ``h is 2 or more``."""
+        name, known = self.ranged(symbol, values)
+        return known.of(name)
+
     def sized_by(self, symbol: str) -> list[InputDim]:
         """The input dims whose size depends on a symbol, those that are just the symbol first."""
         users = [dim for dim in self.dims if symbol in free_symbols(dim.expr)]

@@ -99,7 +99,7 @@ def _check_numbers(manifest: Manifest, shapes: Sequence[tuple[int, ...]]) -> Non
             raise out_of_range(port.name, seen, expected)
         for name in sorted(free_symbols(reading.expr)):
             if values[name] not in manifest.ranges.get(name, Range()):
-                raise out_of_range(port.name, seen, f"{to_text(reading.expr)} with {name} in {manifest.ranges[name]}")
+                raise out_of_range(port.name, seen, f"{to_text(reading.expr)} with {manifest.ranges[name].of(name)}")
     for condition in manifest.conditions:
         if not free_symbols(condition) & manifest.counts.keys() and not holds(condition, values):
             names = free_symbols(condition)

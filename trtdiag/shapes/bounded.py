@@ -68,7 +68,7 @@ def _maxima(program: Program, asked: Sequence[tuple[str, int]]) -> Iterator[Boun
         hint = program.hints.get(symbol)
         fix = f"give a greater one, at least {whole.min}"
         if found[symbol].empty:
-            raise _refused(f"{name} cannot be at most {size}", f"the program takes {name} in {whole}", fix)
+            raise _refused(f"{name} cannot be at most {size}", f"{name} is {whole} in the program", fix)
         if hint is not None and hint not in most:
             size_here = factor * hint + offset
             fix = f"give at least {size_here}, or export with a smaller example"
@@ -98,7 +98,7 @@ def _assumptions(program: Program, asked: Sequence[AskedBound]) -> Iterator[Boun
         if ranges[symbol].empty:
             raise DimsError(
                 f"{bound_word((name, least, most))} cannot be assumed",
-                because=f"{sizes[symbol].name} is in {before}",
+                because=f"{sizes[symbol].name} is {before}",
                 fix="assume a range that has values in common with that",
                 reference="assumption-not-allowed",
             )

@@ -86,7 +86,7 @@ def _profile(
         if whole.intersect(span) != span:
             raise DimsError(
                 f"the profile {name!r} asks for {dim}={least}..{most}",
-                because="{} is in {}".format(*sites.ranged(symbol, whole)),
+                because="{} is {}".format(*sites.ranged(symbol, whole)),
                 fix="ask for sizes inside of that range, or export with a wider one",
                 reference="profile-outside-range",
             )

@@ -100,7 +100,7 @@ def refused(
         names: Of symbols.
     """
     told, (name, whole) = to_text(ask.expr, names), said_by(symbol, range_, names)
-    told = f"{'' if told in (name, ask.name) else f'it is {told}, and '}{name} is in {whole}"
+    told = f"{'' if told in (name, ask.name) else f'it is {told}, and '}{name} is {whole}"
     if guards:
         told += f" with {to_text(all_of(guards), names)}"
     near = nearest_sizes(ask, symbol, values)

@@ -69,6 +69,10 @@ class Range:
     def __str__(self) -> str:
         if self.single is not None:
             return str(self.single)
-        low = "-oo" if self.min is None else str(self.min)
-        high = "oo" if self.max is None else str(self.max)
-        return f"{low}..{high}"
+        if self.min is None:
+            return "unbounded" if self.max is None else f"{self.max} or less"
+        return f"{self.min} or more" if self.max is None else f"{self.min}..{self.max}"
+
+    def of(self, name: str) -> str:
+        """The range in a sentence: ``h in 2..64``, ``h is 2 or more``."""
+        return f"{name} in {self}" if self.bounded and self.single is None else f"{name} is {self}"

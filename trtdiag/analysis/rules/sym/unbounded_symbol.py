@@ -27,7 +27,7 @@ def unbounded_symbol(program: Program, symbols: SymbolTable) -> Iterator[Hit]:
         need not be exported again for one: --max h=2160 (max_sizes={"h": 2160} in Python) gives it.
 
     Example:
-        dynamic_shapes={"x": {2: Dim("h")}}                     # 0..oo
+        dynamic_shapes={"x": {2: Dim("h")}}                     # 0 or more
         dynamic_shapes={"x": {2: Dim("h", min=2, max=2160)}}    # a profile can be made
 
     Fix safety:
