@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch.export import Dim
 
@@ -92,3 +93,18 @@ def test_the_op_is_known_whose_kernel_compares_sizes_before_it_calls_other_ops()
     python = [each for each in noted.values() if each.stack.frames[-1].file == __file__]
     assert python
     assert all(each.op is None for each in python)
+
+
+class Joined(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.nn.functional.pixel_shuffle(torch.max_pool2d(x, 2).repeat(1, 4, 1, 1), 2), x], 1)
+
+
+def test_a_guard_of_a_prim_is_told_of_the_op_that_the_model_has() -> None:
+    """torch computes ``aten.cat`` with ``prims.cat``, which asks for equal sizes."""
+    dims = {2: Dim("h", min=4, max=30), 3: Dim("w", min=4, max=30)}
+    with recording() as stacks, pytest.raises(torch._dynamo.exc.UserError):
+        torch.export.export(Joined(), (torch.randn(1, 3, 6, 10),), dynamic_shapes=(dims,))
+    ops = {noted.op for noted in stacks._noted.values()}
+    assert "aten.cat.default" in ops
+    assert not any((op or "").startswith("prims.") for op in ops)

@@ -78,16 +78,21 @@ def running_op(frame: FrameType | None) -> str | None:
     """The op that the innermost dispatch on fake tensors around ``frame`` works on, else the innermost that was called.
 
     A kernel that is written as other ops (``max_pool1d``, ``cdist``) compares sizes before anything reaches a fake
-    tensor.  Only frames between the guard and the user's code count: an op further out belongs to another call.
+    tensor.  Only frames between the guard and the user's code count: an op further out belongs to another call.  Of an
+    op that torch computes with its prims (``prims.cat`` for ``aten.cat``) it is the op that the model has.
     """
     called: str | None = None
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
         if file.endswith("fake_tensor.py") and name in ("dispatch", "_dispatch_impl"):
             func = frame.f_locals.get("func")
-            return str(func) if isinstance(func, torch._ops.OpOverload) else called
+            if not isinstance(func, torch._ops.OpOverload):
+                return called
+            if func.namespace != "prims":
+                return str(func)
+            called = called or str(func)
         own = frame.f_locals.get("self") if name == "__call__" else None
-        if called is None and isinstance(own, torch._ops.OpOverload):
+        if isinstance(own, torch._ops.OpOverload) and (called is None or called.startswith("prims.")):
             called = str(own)
         package = str(frame.f_globals.get("__name__", "")).split(".")[0]
         if package not in ("torch", OWN) and Frame(file, 0).package != "python":
