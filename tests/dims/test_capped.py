@@ -11,6 +11,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.harness.rows import each
+from trtdiag.dims.dynamic_shapes.code_text import MISSING_MAX
 from trtdiag.dims.max_sizes import capped
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.errors import DimsError
@@ -67,6 +68,24 @@ def test_what_is_refused(row: tuple[tuple[str, int], str, str]) -> None:
 class Doubled(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x * 2
+
+
+class Added(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.cat([x, x[:1]]) @ y
+
+
+def test_the_analysis_declares_it_too() -> None:
+    """``--max`` is part of what is asked: the code to copy has it, and no dim is told to need a maximum."""
+    asked: dict[str, Any] = {"x": {0: Dim("batch"), 1: Dim("left")}, "y": {0: Dim("right")}}
+    exported = trtdiag.analyze(
+        (Added(), (torch.randn(3, 5), torch.randn(5, 7)), {}, asked), max_sizes={"batch": 8, "left": 11, "right": 11}
+    )
+    declaration = exported.analysis.dims.declaration
+    assert declaration is not None
+    assert "max=8" in declaration.code
+    assert "max=11" in declaration.code
+    assert MISSING_MAX not in declaration.code
 
 
 def test_fix_dims_declares_it() -> None:

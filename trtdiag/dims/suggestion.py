@@ -10,6 +10,7 @@ from trtdiag.dims.declare import declared, refused_names, respelled
 from trtdiag.dims.dynamic_shapes.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.dynamic_shapes.spell import spell, spell_sites
 from trtdiag.dims.facts import GuardOrigin
+from trtdiag.dims.max_sizes import capped
 from trtdiag.dims.plan import LeafKind, Plan, program_plan
 from trtdiag.dims.shared_dim import chosen_sizes
 from trtdiag.dims.solver.choose import Chosen
@@ -67,8 +68,19 @@ def asked_of(program: Program) -> Asked:
             structure = structure_of(program.recipe)
         except TrtdiagError:  # it does not fit the inputs: the export has failed for that, and says so
             return Asked(program_plan(program), None)
-        return Asked(asked_plan(structure), structure)
+        return Asked(_with_maxima(asked_plan(structure), program), structure)
     return Asked(program_plan(program), None)
+
+
+def _with_maxima(plan: Plan, program: Program) -> Plan:
+    """The plan with the greatest sizes that were given beside it (``--max``)."""
+    most = {bound.symbol: bound.range.max for bound in program.bounds if not bound.assumed}
+    for dim, leaf in dims_in(program.inputs, plan):
+        line = affine(dim.expr)
+        end = None if line is None else most.get(line[0])
+        if line is not None and end is not None and leaf.kind is not LeafKind.STATIC:
+            plan = capped(plan, [(dim.site, line[1] * end + line[2])], {})
+    return plan
 
 
 def binding_of(

@@ -14,6 +14,9 @@ WIDTH = 100
 _STEP = 4
 _NO_MAX = re.compile(r"\w+ = Dim\((?!.*max=).*\)")
 
+MISSING_MAX = "  # give it max=: TensorRT builds for sizes up to one"
+"""What stands behind a Dim that has no largest size."""
+
 LeafText = Callable[[Leaf], str]
 
 
@@ -30,8 +33,7 @@ def assigned(variable: str, value: Any, leaf_text: LeafText) -> str:
 
 def with_missing_maxima(code: str) -> str:
     """The code with a word at each Dim that has no largest size."""
-    told = "  # give it max=: TensorRT builds for sizes up to one"
-    return "".join(f"{line}{told if _NO_MAX.fullmatch(line) else ''}\n" for line in code.splitlines())
+    return "".join(f"{line}{MISSING_MAX if _NO_MAX.fullmatch(line) else ''}\n" for line in code.splitlines())
 
 
 def quoted(value: Any) -> str:
