@@ -140,6 +140,8 @@ def test_exit_codes(run: Run, answer: Fix, code: int) -> None:
     assert done.code == code
     assert done.stderr == ""
     assert ("Declare this:" in done.stdout) is (answer.outcome is Outcome.CHANGED)
+    live = answer.outcome is Outcome.CHANGED and answer.source != "text"
+    assert ("next: declare this and export again" in done.stdout) is live
     assert done.asked == ("factory:build", 600.0, 60.0)
 
 
@@ -167,7 +169,7 @@ def test_standard_input_is_a_text(run: Run) -> None:
 def test_json_to_standard_output_stands_alone(run: Run, tmp_path: Path) -> None:
     done = run("factory:build", "--json", "-", answer=made())
     assert json.loads(done.stdout)["schema"] == "trtdiag-fix/1"
-    assert run("factory:build", "--json", "fix.json", answer=made()).stdout.endswith("written: fix.json\n")
+    assert run("factory:build", "--json", "fix.json", answer=made()).stdout.splitlines()[-2] == "written: fix.json"
     assert (tmp_path / "fix.json").read_text() == done.stdout
 
 
@@ -219,7 +221,7 @@ def test_applied_program_is_saved_and_takes_what_was_promised(
 ) -> None:
     done = run("factory:build", "--apply", "-o", "fixed.ep", answer=made())
     assert done.code == 0, done.stderr
-    assert done.stdout.endswith("saved: fixed.ep\n")
+    assert done.stdout.endswith("saved: fixed.ep\nnext: trtdiag compile fixed.ep\n")
     assert [path.name for path in tmp_path.iterdir()] == ["fixed.ep"]
     module = load(tmp_path / "fixed.ep").module()
     for size in (4, 10, 16):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -163,6 +164,8 @@ def _given_out(
     written += [f"written: {path}" for path in write_json(answer, json_fix(fix), "answer")]
     if not (asked.quiet or answer.to_stdout):
         print_fix(fix, own_console(), written, files)
+        if told := _next(asked, fix, programs):
+            click.echo(told)
     if refusal is not None:
         if not impossible and fix.source == "text":
             raise refusal
@@ -170,6 +173,20 @@ def _given_out(
         return 1
     failing = fix.confirmation.exported is False  # the program refuses sizes that it admits
     return int((fix.outcome is not Outcome.UNCHANGED or failing) and not programs)
+
+
+def _next(asked: _Asked, fix: Fix, programs: list[ExportedProgram]) -> str:
+    """How to go on: compile what was saved, or declare and export; empty where neither is possible or needed."""
+    from trtdiag.dims.dynamic_shapes.code_text import MISSING_MAX
+    from trtdiag.fixdims.fix import Outcome
+
+    if asked.output is not None and len(programs) == 1:
+        return f"next: trtdiag compile {shlex.quote(str(asked.output))}"
+    if fix.outcome is not Outcome.CHANGED or fix.source == "text" or asked.apply_:
+        return ""
+    if MISSING_MAX in fix.code:
+        return "next: give each Dim a max= (here: --max DIM=SIZE), then export again"
+    return "next: declare this and export again, or add --apply -o fixed.pt2 to save the program"
 
 
 def _check_usage(asked: _Asked, answer: ReportFiles) -> None:
