@@ -99,7 +99,7 @@ def test_analyze_compares_with_an_earlier_report(here: Path, capsys: pytest.Capt
     asked = ("analyze", "model.pt2", "--compare", "old.json", "--ignore", "OPS501", "--min-segment-ops", "1")
     assert run(*asked, "--json", "new.json") == 0
     told = capsys.readouterr().out
-    assert "since old.json" in told
+    assert "compared with old.json" in told
     assert "fixed OPS501-1" in told
     changes = json.loads((here / "new.json").read_text())["comparison"]
     assert [each["rule"] for each in changes["fixed"]] == ["OPS501", "PRT602"]

@@ -148,7 +148,7 @@ def test_engines_and_symbols_before_and_after(three: Report) -> None:
     assert "1 symbol changed" in text
     assert f"engines: {counts[0]} -> {counts[1]}" in text
     assert '<section id="comparison"' in after.to_html()
-    assert "1 symbol changed** since" in after.to_markdown()
+    assert "1 symbol changed** compared with" in after.to_markdown()
 
 
 def test_other_programs_targets_and_versions_are_told() -> None:
@@ -261,15 +261,15 @@ def test_two_different_programs_stand_side_by_side(three: Report) -> None:
     assert found["unlike"] == "two different programs: 0% of their ops are the same"
     view = comparison_view(found)
 
-    assert view["summary"] == f"side by side, {found['unlike']}"
+    assert view["summary"] == f"Side by side: {found['unlike']}"
     assert (view["changes"], view["folded"], view["symbols"]) == ([], [], None)
     rows = {row[0]: row[1:] for row in view["numbers"]["rows"]}
     counts = [sum(each.severity is Severity.WARNING for each in report.findings) for report in (three, other)]
     assert rows["warnings"] == tuple(map(str, counts))
     assert rows["engines"][1] == "1"
     for made in (other.compare(three).to_html(), other.compare(three).to_markdown()):
-        assert "side by side, two different programs" in made
-        assert "fixed" not in made.partition("side by side")[2][:600]
+        assert "Side by side: two different programs" in made
+        assert "fixed" not in made.partition("Side by side")[2][:600]
     jsonschema.validate(json.loads(other.compare(three).to_json()), json.loads(SCHEMA_PATH.read_text()))
 
 

@@ -78,7 +78,9 @@ def _rows(trees: Iterable[CauseTree]) -> Iterator[tuple[str, str, str, str, str,
 
 
 def _changes(comparison: Body | None) -> list[str]:
-    return [] if comparison is None else [f"{comparison_line(comparison)}, since {one_line(comparison['earlier'])}"]
+    if comparison is None:
+        return []
+    return [f"{comparison_line(comparison)}, compared with {one_line(comparison['earlier'])}"]
 
 
 def _message(finding: Finding) -> str:

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from trtdiag.analysis.finding import Finding, Severity
@@ -191,7 +190,7 @@ def page_summary(view: Part, paths: Iterable[str] = ()) -> RenderableType:
     style = _VERDICT_STYLES["clean" if verdict["status"] == "partial" else verdict["status"]]
     parts: list[RenderableType] = [
         Text(one_line(verdict["text"], _LONGEST_MESSAGE_CHARS), style=style, overflow="fold"),
-        *([] if comparison is None else [comparison_text(comparison)]),
+        *([] if comparison is None else [Text(""), comparison_text(comparison), Text("")]),
         *(Text(f"report: {visible(path)}") for path in paths),
     ]
     return Group(*parts)
@@ -199,18 +198,18 @@ def page_summary(view: Part, paths: Iterable[str] = ()) -> RenderableType:
 
 def comparison_text(view: Part) -> RenderableType:
     """What changed since an earlier report: findings that are new or fixed, and numbers that differ."""
-    lines = [Text(visible("{summary}, since {earlier}".format_map(view)), style="bold", overflow="fold")]
-    lines += [Text(visible(note), style="yellow", overflow="fold") for note in view["notes"]]
+    lines: list[RenderableType] = [hanging(2, (visible("{summary}, compared with {earlier}".format_map(view)), "bold"))]
+    lines += [hanging(2, (visible(note), "yellow")) for note in view["notes"]]
     styles = {"new": "red", "fixed": "green", "unchanged": "yellow"}
     changes = view["changes"]
     for change in changes[:_MOST_CHANGES]:
         state = change["state"]
         told = visible("{id} {word}: {message}".format_map(change))
-        lines.append(Text.assemble((f"  {state} ", styles[state]), told, overflow="fold"))
+        lines.append(hanging(4, (f"  {state} ", styles[state]), told))
     if len(changes) > _MOST_CHANGES:
         lines.append(Text(f"  and {len(changes) - _MOST_CHANGES:,} more", style="dim"))
     lines += [Text(visible(f"  {what}: {then} -> {now}")) for what, then, now in view["numbers"]["rows"] if then != now]
-    return Padding(Group(*lines), (1, 0))
+    return Group(*lines)
 
 
 def _dims(rows: Sequence[DimRow], width: int) -> Iterator[RenderableType]:

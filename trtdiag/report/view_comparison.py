@@ -50,7 +50,7 @@ def comparison_view(found: Body) -> Part:
 def comparison_line(found: Body) -> str:
     """``2 new, 1 fixed, 5 unchanged findings; 11 engines became 2``."""
     if found.get("unlike"):
-        return f"side by side, {found['unlike']}"
+        return f"Side by side: {found['unlike']}"
     new, fixed, same = (len(found[state]) for state in ("new", "fixed", "unchanged"))
     line = f"{new:,} new, {fixed:,} fixed, {same:,} unchanged {'finding' if new + fixed + same == 1 else 'findings'}"
     before, after = (found["engines"][side] for side in _SIDES)
