@@ -8,10 +8,11 @@ from html import escape
 import pytest
 import torch
 from chromium import drive, needs_browser, open_page, page_of
-from sample_analysis import analysis, exported_net, graph_analysis
+from sample_analysis import analysis, exported_net, finding, graph_analysis
 from torch.export import Dim
 
 import trtdiag
+from trtdiag.analysis.finding import Fix, Severity
 from trtdiag.report.drawing import segments
 from trtdiag.report.report import Report
 
@@ -80,6 +81,27 @@ def test_on_phones_no_column_is_out_of_sight(report: Report) -> None:
     assert shown_heads == 0
     with page_of(report.to_html()) as (page, _):
         assert page.evaluate(script)[3] == 1
+
+
+def test_on_phones_code_to_copy_keeps_its_lines_and_scrolls_by_keyboard() -> None:
+    fix = Fix("declare it", code='long_name = Dim("long_name", min=17, max=270)  # a multiple of 8, as asked\nh = 8')
+    found = finding(1, "GRD301", Severity.ERROR, "a guard breaks the declared range", fix=fix)
+    script = """() => {
+        const code = document.querySelector(".copyable pre");
+        const lines = Math.round(code.querySelector("code").getBoundingClientRect().height /
+          parseFloat(getComputedStyle(code).lineHeight));
+        code.focus();
+        return [document.activeElement === code, code.scrollWidth > code.clientWidth, lines,
+                document.documentElement.scrollWidth];
+    }"""
+    with page_of(Report(analysis(findings=(found,))).to_html(), viewport={"width": 390, "height": 800}) as (page, _):
+        assert page.evaluate(script) == [True, True, 2, 390]
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(300)  # scrolling is drawn over some frames
+        assert page.evaluate("document.querySelector('.copyable pre').scrollLeft") > 0
+        # On paper nothing scrolls.
+        page.emulate_media(media="print")
+        assert page.evaluate(script)[1] is False
 
 
 def test_of_what_splits_no_column_is_out_of_sight_in_half_of_a_wide_screen(report: Report) -> None:
