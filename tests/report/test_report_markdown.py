@@ -20,6 +20,7 @@ def test_it_says_verdict_findings_fixes_and_what_was_not_checked() -> None:
     assert text.startswith("### ❌ dtypes failed: 1 error, 2 warnings, 1 note\n")
     for part in (
         "First cause: **GRD301-1** a guard breaks the declared range of h: h = 136 works, h = 137 fails, at",
+        "\nWhat to do: Declare h as a multiple of 8\n",
         "`~/model.py:41` in encoder.layers.\\* (32 times)",
         '```python\n_h = Dim("_h", min=17, max=270)\nh = 8 * _h\n```',
         "- dtypes failed: no such target",

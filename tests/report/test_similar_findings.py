@@ -122,6 +122,7 @@ def test_code_to_copy_is_whole_however_narrow_the_terminal() -> None:
     code = declaration.code.strip()
     assert max(map(len, code.splitlines())) > 40
     assert f"What to declare:\n\n{code}\n\n" in printed(report, width=24)
+    assert f"<summary>What to declare</summary>\n\n```python\n{code}\n```\n" in report.to_markdown()
 
 
 def test_what_to_do_next_where_the_dims_hold() -> None:
