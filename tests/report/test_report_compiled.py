@@ -33,6 +33,7 @@ from trtdiag.report.compile_text import engines_text, verification_text
 from trtdiag.report.json_report import SCHEMA_PATH
 from trtdiag.report.report import Report
 from trtdiag.report.shown_paths import place
+from trtdiag.report.verdict import verdict
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.limits import VerifyLimits
 from trtdiag.verification.run import Comparison
@@ -100,6 +101,7 @@ def test_the_page_has_every_point_and_the_sizes_of_the_engine(verified: Report) 
 def test_the_verdict_and_the_open_points_follow(verified: Report) -> None:
     points = len(facts_of(verified).verification.results)
     assert verified.verdict.startswith(f"Compiled into 1 engine and verified at {points} sets of sizes; no findings")
+    assert verdict(verified.analysis).uncovered.startswith("No TensorRT engine was built: the reference backend")
     (left,) = verified.analysis.not_checked
     assert left.startswith("TensorRT: the reference backend built the engines")
     names = [stage.name for stage in verified.analysis.stages]

@@ -16,6 +16,7 @@ from trtdiag.wording import amount, one_line
 
 _MOST_NOT_CHECKED = 4
 _LONGEST_CHARS = 600
+NO_TENSORRT = "No TensorRT engine was built: the reference backend runs them in PyTorch"
 _WORDS = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -139,6 +140,8 @@ def verdict(analysis: Analysis) -> Verdict:
     if facts is not None:
         text, short = (f"{_of_compiling(facts)}; {words[:1].lower()}{words[1:]}" for words in (text, short))
         headline = short
+        if facts.engines and all(engine.manifest.backend == "reference" for engine in facts.engines):
+            uncovered = "; ".join(filter(None, (NO_TENSORRT, uncovered)))
         if facts.verification is not None and outcome(facts.verification) == "differs":
             status = "error"
     return Verdict(status, text, counts, caveat, short, headline, uncovered, first)
