@@ -80,7 +80,7 @@ def test_a_product_of_two_sizes_gets_the_fix_that_fix_dims_gives() -> None:
     assert finding.fix is not None
     assert finding.fix.code + "\n" == trtdiag.fix_dims(fours()).code
     assert "w = 4 * _w" in finding.fix.code
-    assert finding.fix.title == "declare 4*_w (w % 4 == 0: keeps 16 of 63 values)"
+    assert finding.fix.title == "declare x.shape[2] as 4*_w (w % 4 == 0: keeps 16 of 63 values)"
     (row,) = [row for row in report.analysis.dims.rows if row.suggested]
     assert (row.site, row.suggested) == ("x.shape[2]", "4*_w")
 

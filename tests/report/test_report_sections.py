@@ -77,7 +77,7 @@ def test_a_finding_says_what_it_costs() -> None:
     report = report_of(3)
     view = next(found for found in report.rendering.view["findings"] if found["rule"] == "OPS501")
     (group,) = facts_of(report).groups
-    assert view["impact"].startswith(f"costs {group.engines_saved} engines, keeps 2 ops out of engines, ")
+    assert view["impact"].startswith(f"Costs {group.engines_saved} engines, keeps 2 ops out of engines, ")
     body = next(found for found in json.loads(report.to_json())["findings"] if found["rule"] == "OPS501")
     assert body["impact"] == {"engines": 2, "ops": 2, "crossing_bytes": group.crossing.opt}
 
@@ -86,7 +86,7 @@ def test_a_whole_program_is_told_as_one() -> None:
     report = trtdiag.analyze(exported_net(2), target="11.4")
     text = words(section(report, "splits"))
     assert re.search(r"Nothing splits the program: (\d+) of \1 ops in 1 engine\.", text)
-    assert "With other least sizes" not in text
+    assert "With another least number of ops" not in text
     assert report.rendering.view["verdict"]["headline"].endswith("planned as 1 engine")
 
 
@@ -252,7 +252,7 @@ def test_a_notebook_shows_verdict_findings_and_the_overview() -> None:
     for text in ("1 warning", "OPS501", "With aten.cummax.default in engines, 3 engines would become 1", "engine 2"):
         assert text in html
     assert "new, 0 fixed" in report.compare(report)._repr_html_()
-    assert "0 new, 0 fixed, 2 unchanged findings, since the report on" in repr(report.compare(report))
+    assert "0 new, 0 fixed, 2 unchanged findings, compared with the report on" in repr(report.compare(report))
     assert "display:flex" not in Report(clean_analysis())._repr_html_()
 
 

@@ -9,10 +9,11 @@ from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.dims.facts import DimSuggestion, DimSystem
 from trtdiag.dims.plan import LeafKind
 from trtdiag.symbolic.ranges import Range
-from trtdiag.wording import amount
+from trtdiag.wording import amount, listed
 
 _JOINT = "declare one of these dims from the other, make one of them static, or change the line"
 _TRY_OUT = "trtdiag fix-dims tries it out"
+_MOST_SITES = 4
 
 
 def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
@@ -36,6 +37,8 @@ def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
         return Fix(title)
     complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in dims.suggestions)
     spelled = ", ".join(dict.fromkeys(suggestion.spelled for suggestion in suggestions))
+    if len(suggestions) == 1 and suggestions[0].sites:
+        spelled = f"{listed(suggestions[0].sites, _MOST_SITES)} as {spelled}"
     return Fix(
         f"declare {spelled} ({said}){'' if proven else f'; it is not proven, and {_TRY_OUT}'}",
         Applicability.SAFE if complete else Applicability.UNSAFE,

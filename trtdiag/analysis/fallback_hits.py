@@ -74,7 +74,7 @@ def stays(group: FallbackGroup) -> str:
 def reasons(group: FallbackGroup) -> str:
     """The first reason, and how many others of its kind there are."""
     distinct = list(dict.fromkeys(left.limit.why for left in group.named))
-    return distinct[0] + (f" (and {len(distinct) - 1} like it)" if len(distinct) > 1 else "")
+    return distinct[0] + (f" (and {amount(len(distinct) - 1, 'more reason')} like it)" if len(distinct) > 1 else "")
 
 
 def _effect(facts: PartitionFacts, group: FallbackGroup) -> str:

@@ -28,7 +28,8 @@ def together_line(analysis: Analysis) -> str:
     facts = analysis.partition
     if facts is None or facts.together is None or not facts.joint:
         return ""
-    ops = list(dict.fromkeys(one_line(group.op) + (" and others" if group.other_ops else "") for group in facts.joint))
+    others = [f" (and {amount(group.other_ops, 'other op')})" if group.other_ops else "" for group in facts.joint]
+    ops = list(dict.fromkeys(f"{one_line(group.op)}{more}" for group, more in zip(facts.joint, others, strict=True)))
     named = joined(ops) if len(ops) <= _NAMED_OPS else listed(ops, _NAMED_OPS)
     return f"without {named}: {amount(facts.together.segments_after, 'engine')}"
 

@@ -95,15 +95,16 @@ def _alike(finding: Finding, above: Frame | None) -> Part:
 
 
 def _impact_words(impact: Impact | None) -> str:
-    """``costs 2 engines, keeps 14 ops out of engines, 1.6 KiB cross``; empty where it costs nothing."""
+    """``Costs 2 engines, keeps 14 ops out of engines, moves 1.6 KiB in and out``; empty where it costs nothing."""
     if impact is None:
         return ""
     parts = [f"costs {amount(impact.engines, 'engine')}"] if impact.engines else []
     parts += [f"keeps {amount(impact.ops, 'op')} out of engines"] if impact.ops else []
     if impact.crossing_bytes != 0:
-        told = None if impact.crossing_bytes is None else f"{bytes_text(impact.crossing_bytes)} cross at usual sizes"
-        parts.append(told or "an unknown amount crosses")
-    return ", ".join(parts)
+        moved = "unknown bytes" if impact.crossing_bytes is None else bytes_text(impact.crossing_bytes)
+        parts.append(f"moves {moved} between engines and PyTorch (usual sizes)")
+    told = ", ".join(parts)
+    return told[:1].upper() + told[1:]
 
 
 def _modules(places: tuple[Place, ...]) -> str:

@@ -18,7 +18,9 @@ from trtdiag.shapes.shape_constraints import Ask
 from trtdiag.symbolic import free_symbols
 from trtdiag.symbolic.expr import Compare, Relation, Sym
 from trtdiag.symbolic.ranges import Range
-from trtdiag.wording import amount, identifier, shortened, values_text
+from trtdiag.wording import amount, identifier, joined, listed, shortened, values_text
+
+_MOST_LABELS = 6
 
 
 @rule("GRD308", "op-sizes-not-ensured", Severity.ERROR)
@@ -115,12 +117,14 @@ def _fix(constraint: Constraint, pair: list[InputDim] | None, dims: DimSystem, s
             shared = shared.intersect(dim.declared_range)
             lowest = min(lowest, dim.declared_range.min or 0)
     exact = constraint.origin.asked is not None and constraint.origin.asked.how == Ask.EQUAL.value
-    name = identifier(sites.label(pair[0]))
+    # Dims that share a name already are told once.
+    labels = list(dict.fromkeys(sites.label(dim) for dim in pair))
+    name = identifier(labels[0])
     code, kept = one_dim(dims, name, shared, {dim.site: name for dim in pair})
     # Other conditions may take sizes away, too; a range that begins at 0 was given no minimum.
     whole = shared == Range() or (max(kept.min or 0, 1), kept.max) == (max(shared.min or 0, 1), shared.max)
     return Fix(
-        f"declare {' and '.join(dim.site for dim in pair)} with one Dim",
+        f"declare {joined(labels) if len(labels) <= _MOST_LABELS else listed(labels, _MOST_LABELS)} with one Dim",
         Applicability.SAFE if (exact or lowest >= 2) and whole else Applicability.UNSAFE,
         code,
     )
