@@ -36,6 +36,17 @@ def test_a_thousand_rows_weigh_little_and_a_page_is_the_same_again() -> None:
     assert html == page_html(many(1000))
 
 
+def test_nothing_names_whose_home_folder_it_is() -> None:
+    one, *others = many(3)
+    home = "/home/ada/nets/unet.pt2"
+    rows = [replace(one, program=home, state="failed", text=f"error: {home} is no program"), *others]
+    options = SweepOptions(options={"timing_cache": "/home/ada/timings"})
+    found = compared(others, rows, "/home/ada/swept")
+    html = sweep_page(rows, [TIMES] * 3, totals_of(rows), found, options, "/home/ada/now")
+    assert "/home/" not in html
+    assert "error: ~/nets/unet.pt2 is no program" in html
+
+
 @needs_browser
 def test_a_thousand_rows_are_found_and_sorted() -> None:
     with page_of(page_html(many(1000))) as (page, seen):

@@ -202,7 +202,7 @@ def test_the_terminal_tells_the_worst_first(tmp_path: Path) -> None:
     print_sweep(made, Console(file=out, width=80), Path("sweep"))
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("40 programs: 4 crashed, 4 killed")
-    assert lines[1].startswith("since the sweep before: ")
+    assert lines[1].startswith("compared with the sweep before: ")
     assert lines[2].startswith("  worse: ")
     crashed = next(at for at, line in enumerate(lines) if line.startswith("crashed "))
     assert lines[crashed + 4].startswith("killed ")

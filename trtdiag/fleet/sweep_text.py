@@ -11,6 +11,7 @@ from rich.text import Text
 from trtdiag.fleet.outcome import Sweep
 from trtdiag.fleet.rows import STATES, Row
 from trtdiag.fleet.view import comparison_line, headline, variant_of, varied_in
+from trtdiag.report.shown_paths import short_paths
 from trtdiag.wording import amount, one_line
 
 _MOST_ROWS = 10
@@ -31,9 +32,9 @@ def _lines(made: Sweep) -> Iterator[Text]:
     yield Text(headline(made.totals), style="bold")
     found = made.comparison
     if found is not None:
-        yield Text(f"since {found.earlier}: {comparison_line(found)}")
+        yield Text(f"compared with {short_paths(found.earlier)}: {comparison_line(found)}")
         for change in found.regressions[:_MOST_ROWS]:
-            yield Text(f"  worse: {one_line(change.row, _NAME_CHARS)}: {one_line(change.words[0])}", style="red")
+            yield Text(f"  worse: {one_line(short_paths(change.row), _NAME_CHARS)}: {one_line(short_paths(change.words[0]))}", style="red")
         yield from _more(len(found.regressions))
     bad = sorted((row for row in made.rows if STATES.index(row.state) < _BAD), key=lambda row: STATES.index(row.state))
     if bad:
@@ -57,8 +58,8 @@ def _lines(made: Sweep) -> Iterator[Text]:
 
 def _row(row: Row, variant: str) -> Text:
     line = Text(f"{row.state:<9} ", style=_STYLES.get(row.state, "red"))
-    name = one_line(row.program, _NAME_CHARS)
-    return line.append(f"{name}{f' ({variant})' if variant else ''}: {one_line(row.text)}", style="default")
+    name = one_line(short_paths(row.program), _NAME_CHARS)
+    return line.append(f"{name}{f' ({variant})' if variant else ''}: {one_line(short_paths(row.text))}", style="default")
 
 
 def _more(count: int) -> Iterator[Text]:

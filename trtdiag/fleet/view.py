@@ -15,6 +15,7 @@ from trtdiag.fleet.rows import STATES, Row
 from trtdiag.fleet.totals import Totals
 from trtdiag.report.html import page_assets
 from trtdiag.report.page import Part, fold_label, folding_table
+from trtdiag.report.shown_paths import short_paths, with_short_paths
 from trtdiag.report.templates import html_piece
 from trtdiag.wording import amount, bytes_text, one_line, seconds_text
 
@@ -52,7 +53,8 @@ def sweep_page(
 ) -> str:
     """The page: one file that needs no network; reports are beside it."""
     assets = page_assets(("report.css", "sweep.css"), ("scripted.css",), ("sweep.js",))
-    return html_piece("sweep.html.j2", view=sweep_view(rows, measured, totals, comparison, options, name), **assets)
+    view = with_short_paths(sweep_view(rows, measured, totals, comparison, options, name))
+    return html_piece("sweep.html.j2", view=view, **assets)
 
 
 def sweep_view(
@@ -152,7 +154,7 @@ def _row(row: Row, times: Times, asked: set[str], varied: Sequence[bool]) -> Par
     cells.append(_cell("seconds", seconds_text(seconds) if times else "", seconds))
     reports = list(row.reports.items())
     return {
-        "name": one_line(row.program, _NAME_CHARS),
+        "name": one_line(short_paths(row.program), _NAME_CHARS),
         "variant": variant_of(row, varied),
         "href": reports[0][1] if reports else "",
         "more": [{"text": step, "href": href} for step, href in reports[1:]],
@@ -160,7 +162,7 @@ def _row(row: Row, times: Times, asked: set[str], varied: Sequence[bool]) -> Par
         "state": row.state,
         "class": page_class(row.state),
         "rank": str(STATES.index(row.state)),
-        "text": one_line(_without_state(row), _TEXT_CHARS),
+        "text": one_line(short_paths(_without_state(row)), _TEXT_CHARS),
         "cells": cells,
     }
 
