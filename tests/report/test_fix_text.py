@@ -283,7 +283,7 @@ def test_a_notebook_shows_it(name: str) -> None:
     assert html is not None
     assert VERDICTS[name] in html
     assert ("<pre" in html) is (made.outcome is Outcome.CHANGED)
-    assert html.count("<tr>") == len(made.changes)
+    assert html.count("<tr ") == len(made.changes)
     assert str(made) == fix_text(made)
 
 

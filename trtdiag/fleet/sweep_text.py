@@ -34,7 +34,10 @@ def _lines(made: Sweep) -> Iterator[Text]:
     if found is not None:
         yield Text(f"compared with {short_paths(found.earlier)}: {comparison_line(found)}")
         for change in found.regressions[:_MOST_ROWS]:
-            yield Text(f"  worse: {one_line(short_paths(change.row), _NAME_CHARS)}: {one_line(short_paths(change.words[0]))}", style="red")
+            yield Text(
+                f"  worse: {one_line(short_paths(change.row), _NAME_CHARS)}: {one_line(short_paths(change.words[0]))}",
+                style="red",
+            )
         yield from _more(len(found.regressions))
     bad = sorted((row for row in made.rows if STATES.index(row.state) < _BAD), key=lambda row: STATES.index(row.state))
     if bad:
@@ -59,7 +62,9 @@ def _lines(made: Sweep) -> Iterator[Text]:
 def _row(row: Row, variant: str) -> Text:
     line = Text(f"{row.state:<9} ", style=_STYLES.get(row.state, "red"))
     name = one_line(short_paths(row.program), _NAME_CHARS)
-    return line.append(f"{name}{f' ({variant})' if variant else ''}: {one_line(short_paths(row.text))}", style="default")
+    return line.append(
+        f"{name}{f' ({variant})' if variant else ''}: {one_line(short_paths(row.text))}", style="default"
+    )
 
 
 def _more(count: int) -> Iterator[Text]:

@@ -96,7 +96,7 @@ def _outcomes(facts: PartitionFacts) -> tuple[str, ...]:
     together = facts.together
     if together is not None and len(facts.groups) + len(facts.kept) > 1:
         now, then = (together.segments_before, together.ops_before), (together.segments_after, together.ops_after)
-        told += [f"With everything below in engines, {_becomes(together)}."] if now != then else []
+        told += [f"With everything that stays in PyTorch in engines, {_becomes(together)}."] if now != then else []
     return tuple(told)
 
 
