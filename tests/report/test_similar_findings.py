@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
-from sample_analysis import finding
+from sample_analysis import FRAME, finding
 from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
-from trtdiag.analysis.finding import Finding, Fix, Severity
+from trtdiag.analysis.finding import Evidence, Finding, Fix, Severity
 from trtdiag.report.similar_findings import differing_words, similar_findings
 from trtdiag.report.terminal import print_summary
 from trtdiag.report.verdict import cause_trees
+from trtdiag.report.view_findings import finding_views
 
 GUARD = "guard {0} == 2*({0} // 2) breaks the range of {0}: {0} = 200 works, {0} = 201 fails"
 
@@ -189,3 +190,16 @@ def test_other_operators_are_another_condition() -> None:
     assert differing_words("guard h == 2*(h // 2) breaks h", "guard h // 8 != 1 breaks h") is None
     assert differing_words("h % 8 == 0 breaks h", "w % 8 == 0 breaks w") == ["w"]
     assert differing_words("needs a == b", "needs a != b") is None
+
+
+def test_what_stands_above_is_not_said_again_in_a_card() -> None:
+    """The source line is no evidence below its own source, and a place that findings share stands once."""
+    line, fact = Evidence(FRAME.code, str(FRAME)), Evidence("h = 137 breaks it", "tried")
+    pair = [
+        finding(at, "GRD301", Severity.ERROR, GUARD.format(name), evidence=(line, fact))
+        for at, name in ((1, "h"), (2, "w"))
+    ]
+    (view,) = finding_views(tuple(pair))
+    assert view["source"] is not None
+    assert [each["fact"] for each in view["evidence"]] == ["h = 137 breaks it"]
+    assert len(view["places"]) == 1

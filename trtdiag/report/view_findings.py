@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from trtdiag.analysis.finding import Applicability, Finding, Fix, Impact, Place
+from trtdiag.analysis.finding import Applicability, Evidence, Finding, Fix, Impact, Place
+from trtdiag.analysis.places import line_evidence
 from trtdiag.graph.source import Frame
 from trtdiag.report.page import Part, cell, fold_label, shown
 from trtdiag.report.similar_findings import SimilarFindings, similar_findings
@@ -50,7 +51,9 @@ def _view(found: SimilarFindings, above: Frame | None, declared: str | None) -> 
     framed = first_frame(finding)
     every = tuple(place for tree in found.trees for place in tree.finding.places)
     places = _place_views(every, framed)
-    evidence = _evidence(finding)
+    source = source_view(framed) if framed != above else None
+    # Nor is the line said again below its own source.
+    evidence = _evidence(finding, line_evidence(framed) if source is not None else ())
     caused = _views(found.caused, framed or above, declared)
     alike = [tree.finding for tree in found.trees[1 : 1 + _LISTED_ALIKE]]
     return {
@@ -67,7 +70,7 @@ def _view(found: SimilarFindings, above: Frame | None, declared: str | None) -> 
         "more_evidence_label": _more(len(evidence), _SHOWN_EVIDENCE, _LISTED_EVIDENCE),
         "where": cell(framed),
         # Lines that stand right above are not shown again: those of the cause, or of the finding before.
-        "source": source_view(framed) if framed != above else None,
+        "source": source,
         "fix": fix_view(finding.fix, declared),
         "places": places[:SHOWN_PLACES],
         "folded": places[SHOWN_PLACES:_LISTED_PLACES],
@@ -79,8 +82,9 @@ def _view(found: SimilarFindings, above: Frame | None, declared: str | None) -> 
     }
 
 
-def _evidence(finding: Finding) -> list[Part]:
-    return [shown(each, "fact", limit=_LONGEST_MESSAGE_CHARS) | shown(each, "source") for each in finding.evidence]
+def _evidence(finding: Finding, known: Collection[Evidence] = ()) -> list[Part]:
+    told = (each for each in finding.evidence if each not in known)
+    return [shown(each, "fact", limit=_LONGEST_MESSAGE_CHARS) | shown(each, "source") for each in told]
 
 
 def _alike(finding: Finding, above: Frame | None) -> Part:
@@ -149,4 +153,6 @@ def _place_views(places: tuple[Place, ...], above: Frame | None) -> list[Part]:
         }
         for place in places
     )
-    return [view for view in views if any(view.values())]
+    # Findings that are alike may have one place, which is told once.
+    told = {tuple(view.values()): view for view in views if any(view.values())}
+    return list(told.values())
