@@ -28,3 +28,16 @@ def test_a_size_of_what_data_decides_inside_and_of_an_input_outside() -> None:
     for nodes, edges in ((7, e), (1, e[:, :1]), (31, loops), (2, torch.randint(0, 3, (2, 101)))):
         given = torch.randn(nodes, 3), edges
         torch.testing.assert_close(program(*given), Edges()(*given))
+
+
+def test_a_size_by_a_factor_that_no_float_holds_is_rounded_as_the_program_rounds_it() -> None:
+    """5 * 0.6 is 3.0; as a fraction the float 0.6 is a little less, and cut off 5 of it are 2."""
+
+    class Smaller(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return nn.functional.interpolate(x.relu(), scale_factor=0.6, recompute_scale_factor=True)
+
+    program = compiled(Smaller(), (torch.randn(2, 3, 8),), dynamic_shapes=({2: Dim("length", min=4, max=101)},))
+    for length in (4, 5, 10, 15, 20, 35, 101):
+        x = torch.randn(2, 3, length)
+        torch.testing.assert_close(program(x), Smaller()(x))

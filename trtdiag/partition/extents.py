@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import lru_cache
+
 from trtdiag.graph.segment import DimSource
 from trtdiag.graph.values import NumberValue, TensorValue, Value
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
-from trtdiag.symbolic.tree import free_symbols, is_condition
+from trtdiag.symbolic.tree import children, free_symbols, is_condition
+
+_EXACT_BITS = 21
+"""Of a factor: with sizes below 2**32, products with it have the 53 bits of a float at most."""
+
+
+@lru_cache(maxsize=4096)
+def rounds(expr: Expr | Condition) -> bool:
+    """Whether a factor such as 0.6 makes floats round where fractions do not: 5 * 0.6 is 3.0, and less as fractions."""
+    if isinstance(expr, Num):
+        return (
+            isinstance(expr.value, Fraction) and max(map(abs, expr.value.as_integer_ratio())).bit_length() > _EXACT_BITS
+        )
+    return any(rounds(child) for child in children(expr))
 
 
 class Extents:
@@ -38,9 +54,14 @@ class Extents:
             self._affine.setdefault(terms[0][1].name, source)
 
     def solve(self, expr: Expr | Condition) -> tuple[DimSource, ...] | None:
-        """Return what gives every symbol of ``expr``, or the size whole; ``None`` where something is missing."""
+        """Return what gives every symbol of ``expr``, or the size whole; ``None`` where something is missing.
+
+        Also ``None`` where ``expr`` as fractions is not what the program computes in floating point.
+        """
         if not is_condition(expr) and expr in self._whole:
             return (self._whole[expr],)
+        if rounds(expr):
+            return None
         found = []
         for symbol in sorted(free_symbols(expr)):
             source = self._plain.get(symbol) or self._affine.get(symbol)

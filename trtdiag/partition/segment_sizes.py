@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.segment import LocalSize, SizeInput
-from trtdiag.partition.extents import Extents
+from trtdiag.partition.extents import Extents, rounds
 from trtdiag.partition.op_graph import OpGraph, SizeNode
 from trtdiag.symbolic.text import to_text
 
@@ -109,6 +109,8 @@ class _Sizes:
             )
         if size.expr is None:
             return "it is no expression of sizes, and it is computed from what is outside of the segment"
+        if rounds(size.expr):
+            return f"{to_text(size.expr)} is computed in floating point, as the program does"
         missing = self._extents.missing(size.expr)
         return f"{to_text(size.expr)} needs {', '.join(missing)}, and no tensor that enters the segment has a dim of it"
 
