@@ -75,6 +75,48 @@ class Halves(nn.Module):
         return x.relu().sum() + y.view(2, -1).amax()
 
 
+class Table(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(200, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.rows[: x.shape[0]]
+
+
+class Groups(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.unflatten(0, (-1, 4)).sum(1) * torch.ones(1, 3)
+
+
+class Relu(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu()
+
+
+@pytest.mark.parametrize(
+    ("module", "severity", "said", "left"),
+    [
+        (Table(), Severity.WARNING, "x.shape[0] (4*_rows) takes at most 200", "min=2, max=50)"),
+        (Branches(), Severity.WARNING, "x.shape[0] (4*_rows) takes at most 508", "min=2, max=127)"),
+        (Groups(), Severity.INFO, "x.shape[0] (4*_rows) takes at least 8", "min=2, max=300)"),
+        (Relu(), None, "", ""),  # torch's range of _rows begins at 2 there as well, and the program takes 4
+    ],
+    ids=["table", "branch", "smallest", "all"],
+)
+def test_the_range_of_a_derived_dim_is_cut_without_a_word(
+    module: nn.Module, severity: Severity | None, said: str, left: str
+) -> None:
+    shapes = {"x": {0: 4 * Dim("_rows", min=1, max=300)}}
+    export(module, (torch.randn(36, 3),), dynamic_shapes=shapes)  # no error, whatever it leaves out
+    findings = analyze((module, (torch.randn(36, 3),), {}, shapes)).findings
+    found = [each for each in findings if each.rule == "GRD309" and each.message.startswith(said)]
+    assert {each.severity for each in found} == ({severity} if severity else set())
+    for each in found:
+        assert each.fix is not None
+        assert each.fix.code.startswith(f'_rows = Dim("_rows", {left}')
+
+
 @pytest.mark.skipif(torch.__version__ < "2.14", reason="torch.export takes a ShapesSpec from 2.14 on")
 def test_sizes_that_a_shapes_spec_declares_are_sizes_of_inputs_and_not_of_data() -> None:
     """torch names them u0 and so on, and states range and assumptions as assertions in the program."""

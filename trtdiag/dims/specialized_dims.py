@@ -13,6 +13,7 @@ from trtdiag.frontend.program import InputDim, Join, Pin, Program
 from trtdiag.graph.source import NO_STACK
 from trtdiag.grouping import grouped
 from trtdiag.symbolic import ValueSet, allowed
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Compare, Relation, Sym
 from trtdiag.symbolic.ranges import Range
 
@@ -65,44 +66,50 @@ def _origin(pin: Pin | None) -> GuardOrigin:
     return GuardOrigin.traced("ShapeEnv", pin.stack)
 
 
-# Dims left to torch (``Dim.AUTO``, ``Dim.DYNAMIC``) whose range tracing narrowed without a word, and why.
+# Dims left to torch (``Dim.AUTO``, ``Dim.DYNAMIC``), and derived ones, whose range tracing narrowed without a word.
 
 
 def narrowed(program: Program, constraints: Sequence[Constraint], sites: Sites) -> tuple[Narrowed, ...]:
-    """Each condition that brings an end of a hinted dim's range nearer than asked.
+    """Each condition that brings an end of a dim's range nearer than asked, where torch.export says nothing of it.
 
     torch keeps no condition that a declared range implies.  So where nothing is known of the declaration (a saved
     program), a condition that gives an end of the range says that tracing set it, not the user.
     """
-    return tuple(found for dim in _hinted(sites) for found in _ends(dim, program, constraints))
+    return tuple(found for dim in _silent(sites) for found in _ends(dim, program, constraints))
 
 
-def _hinted(sites: Sites) -> Iterator[InputDim]:
-    """The first dim of each symbol that no named Dim sizes, nor a ShapesSpec (torch 2.14), which narrows nothing."""
-    named = {dim.expr for dim in sites.dims if dim.declared_name is not None or dim.declared_root is not None}
-    seen = set(named)
+def _silent(sites: Sites) -> Iterator[InputDim]:
+    """The first dim of each symbol of which torch says no narrowing: a hinted one, or one derived from a named Dim.
+
+    Of a plain named Dim it does, and a ShapesSpec (torch 2.14) narrows nothing.
+    """
+    seen = {dim.expr.name for dim in sites.dims if isinstance(dim.expr, Sym) and dim.declared_name is not None}
     for dim in sites.dims:
-        if not isinstance(dim.expr, Sym) or UNBACKED.fullmatch(dim.expr.name):
+        made = affine(dim.expr)
+        hinted = isinstance(dim.expr, Sym) and dim.declared_root is None
+        if made is None or made[1] < 1 or UNBACKED.fullmatch(made[0]) or dim.dynamic is False or made[0] in seen:
             continue
-        if dim.dynamic is not False and dim.expr not in seen:
-            seen.add(dim.expr)
+        if hinted or (dim.declared_root is not None and dim.declared_range is not None):
+            seen.add(made[0])
             yield dim
 
 
 def _ends(dim: InputDim, program: Program, constraints: Sequence[Constraint]) -> Iterator[Narrowed]:
-    symbol = dim.expr.name if isinstance(dim.expr, Sym) else ""
+    symbol, scale, offset = affine(dim.expr) or ("", 1, 0)
     now = program.ranges.get(symbol)
-    said = dim.declared_range or Range()
+    said = (dim.declared_range or Range()).unscaled(scale, offset)
     asked = Range(LOWEST_HINTED if said.min is None else said.min, said.max)
     if now is None or now.empty:
         return
     own = [c for c in constraints if c.symbols == (symbol,) and c.verdict is Verdict.HOLDS and c.origin.asked is None]
     sets = [(c, values) for c in own if (values := _allowed(c, symbol, asked)) is not None and not values.is_full]
+    wanted, left, said_as = asked.scaled(scale, offset), now.scaled(scale, offset), dim.declared or ""
     for end, was, is_now in (("max", asked.max, now.max), ("min", asked.min, now.min)):
         bounds = [(c, values.max if end == "max" else values.min) for c, values in sets]
         for cause, bound in bounds:
             if bound is not None and bound != was:
-                yield Narrowed(dim.site, dim.declared or "", end, bound, bound == is_now, asked, now, dim.hint, cause)
+                size = scale * bound + offset
+                yield Narrowed(dim.site, said_as, end, size, bound == is_now, wanted, left, dim.hint, cause)
 
 
 def _allowed(constraint: Constraint, symbol: str, asked: Range) -> ValueSet | None:

@@ -10,8 +10,9 @@ from trtdiag.analysis.guard_groups import ASSERTION
 from trtdiag.analysis.places import at_line, line_evidence
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
-from trtdiag.frontend.program import Program, SourceKind
+from trtdiag.frontend.program import InputDim, Program, SourceKind
 from trtdiag.graph.source import Frame
+from trtdiag.symbolic.build import affine
 from trtdiag.wording import identifier, shortened
 
 _BRANCH = re.compile(r"\b(if|elif|while|and|or|min|max|range)\b")
@@ -19,17 +20,18 @@ _BRANCH = re.compile(r"\b(if|elif|while|and|or|min|max|range)\b")
 
 @rule("GRD309", "range-narrowed-in-silence", Severity.WARNING)
 def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit]:
-    """A dim under Dim.AUTO or Dim.DYNAMIC takes fewer sizes than asked for, and the export did not say so.
+    """A dim takes fewer sizes than asked for, and torch.export did not say so.
 
     Why:
         A named Dim that the model cannot keep is refused by torch.export.  Under Dim.AUTO and Dim.DYNAMIC
         the range is cut instead, without a word: a Python condition (`if w > 1024`) is decided by the
         example, and the program refuses every size that would take the other side.  An engine is then
-        built for the part of the sizes that the example happened to lie in.
+        built for the part of the sizes that the example happened to lie in.  So it is with a derived Dim
+        (`4*_w`), whose written range is cut.
 
         A largest size that an op asks for (a table of 512 positions) is told as a note: there is no other
         side to lose.  What assert and torch._check state is what the model's author wants, and is not
-        reported, nor is a smallest size that an op needs.
+        reported, nor is a smallest size of a hint that an op needs.
 
         A saved program keeps the condition, but neither its line nor whether Python or an op asked for it;
         analyze the factory to see the line.
@@ -53,11 +55,12 @@ def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit
         frame = found.cause.origin.stack.best
         if frame is not None and ASSERTION.match(_written(frame)):
             continue
-        branch = _is_branch(found.cause, program)
-        if branch or (branch is None and found.end == "max" and found.binding):
-            yield _hit(found, branch, Severity.WARNING)
-        elif found.end == "max" and found.binding:
-            yield _hit(found, branch, Severity.INFO)
+        branch, dim = _is_branch(found.cause, program), _derived(found, program)
+        most = found.end == "max" and found.binding
+        if branch or (most and (branch is None or dim is not None)):
+            yield _hit(found, branch, Severity.WARNING, dim)
+        elif most or (dim is not None and found.binding):
+            yield _hit(found, branch, Severity.INFO, dim)
 
 
 def _written(frame: Frame) -> str:
@@ -75,7 +78,13 @@ def _is_branch(cause: Constraint, program: Program) -> bool | None:
     return None if frame is None else _BRANCH.search(_written(frame)) is not None
 
 
-def _hit(found: Narrowed, branch: bool | None, severity: Severity) -> Hit:
+def _derived(found: Narrowed, program: Program) -> InputDim | None:
+    """The dim, where it is made of a named Dim."""
+    dims = (dim for tensor in program.inputs for dim in tensor.dims)
+    return next((dim for dim in dims if dim.site == found.site and dim.declared_root is not None), None)
+
+
+def _hit(found: Narrowed, branch: bool | None, severity: Severity, derived: InputDim | None) -> Hit:
     cause = found.cause
     frame = cause.origin.stack.best
     said = f" ({found.declared})" if found.declared else ""
@@ -97,15 +106,17 @@ def _hit(found: Narrowed, branch: bool | None, severity: Severity) -> Hit:
         f"{found.site}{said} takes {most}: {because}",
         tuple(facts),
         Place(node=cause.origin.node, frame=frame, op=cause.origin.op),
-        _fix(found, branch),
+        _fix(found, branch, derived),
         cause=f"{found.site} {found.end} @ {frame or cause.text}",
         severity=severity,
     )
 
 
-def _fix(found: Narrowed, branch: bool | None) -> Fix:
-    name = identifier(found.site)
-    ends = ", ".join(f"{end}={value}" for end, value in (("min", found.now.min), ("max", found.now.max)) if value)
+def _fix(found: Narrowed, branch: bool | None, derived: InputDim | None) -> Fix:
+    name, now, made = identifier(found.site), found.now, None if derived is None else affine(derived.expr)
+    if derived is not None and derived.declared_root is not None and made is not None:
+        name, now = derived.declared_root, now.unscaled(*made[1:])
+    ends = ", ".join(f"{end}={value}" for end, value in (("min", now.min), ("max", now.max)) if value)
     code = f'{name} = Dim("{name}", {ends})  # {found.site}: the sizes that this program takes'
     beyond = f"{found.bound + 1} or more" if found.end == "max" else f"{found.bound - 1} or less"
     title = (
