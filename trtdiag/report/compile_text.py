@@ -214,7 +214,8 @@ def _output_words(output: OutputError) -> Iterator[str | tuple[str, str]]:
     style = "yellow" if output.unstable else "red"
     told = f"unstable: {moved}" if output.unstable else output.why or "; ".join(filter(None, ("differs", moved)))
     name = f"{one_line(output.output)}{output.column}: " if output.output else ""
-    yield f"    {name}max abs {output.max_abs:.2e}, max rel {output.max_rel:.2e}, "
+    # Of outputs of another shape or dtype nothing was subtracted.
+    yield f"    {name}" + (f"max abs {output.max_abs:.2e}, max rel {output.max_rel:.2e}, " if output.compared else "")
     yield one_line(told), style
 
 

@@ -124,10 +124,14 @@ def _point_rows(result: PointResult, names: Mapping[str, str]) -> Iterator[Part]
             "point": label if index == 0 else "",
             "sizes": sizes if index == 0 else "",
             "output": one_line(f"{output.output}{output.column}"),
-            **{key: f"{off:.2e}" if (off := getattr(output, key)) else "0" for key in _NUMBERS},
+            **{key: _number(getattr(output, key)) if output.compared else "" for key in _NUMBERS},
             "state": "unstable" if output.unstable else "agrees" if output.passed else "differs",
             "why": one_line(output.why or movement_words(output), LONG_CHARS),
         }
+
+
+def _number(off: float) -> str:
+    return f"{off:.2e}" if off else "0"
 
 
 def _engine(

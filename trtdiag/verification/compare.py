@@ -60,11 +60,11 @@ def compare(name: str, expected: Any, actual: Any, tolerance: Tolerance, fixed: 
         return OutputError(name, type(expected).__name__, (), 0.0, 0.0, 0.0, same, why)
     dtype, shape = dtype_text(expected.dtype), tuple(expected.shape)
     if actual.dtype != expected.dtype:
-        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.dtype}")
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.dtype}, not {expected.dtype}")
     if tuple(actual.shape) != shape:
-        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"its shape is {tuple(actual.shape)}")
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"its shape is {tuple(actual.shape)}, not {shape}")
     if actual.layout is not expected.layout:
-        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.layout}")
+        return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, False, f"it is {actual.layout}, not {expected.layout}")
     if not expected.numel():
         return OutputError(name, dtype, shape, 0.0, 0.0, 0.0, True)
     expected, actual = (one if one.layout is torch.strided else one.to_dense() for one in (expected, actual))

@@ -75,6 +75,11 @@ class OutputError:
     column: str = ""
 
     @property
+    def compared(self) -> bool:
+        """Whether its numbers were: one of another shape, dtype or kind has none to subtract."""
+        return self.passed or not self.why or self.max_abs > 0 or self.allowed > 0
+
+    @property
     def unstable(self) -> bool:
         """Whether it is off by more than the tolerance, but by no more than the original's movement explains."""
         return self.passed and self.moved is not None
