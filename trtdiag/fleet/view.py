@@ -22,6 +22,7 @@ from trtdiag.wording import amount, bytes_text, one_line, seconds_text
 _PAGE_CLASS = {"crashed": "error", "killed": "error", "timed out": "error", "not run": "incomplete", "failed": "error"}
 """How a state is coloured where it is not one of a report; ``differs`` is an error, too."""
 _TEXT_CHARS = 110
+_ALONE_CHARS = 400  # where there is no report that says the rest
 _NAME_CHARS = 80
 _MOST_CHANGES = 200
 _SHOWN_CHANGES = 20
@@ -162,7 +163,7 @@ def _row(row: Row, times: Times, asked: set[str], varied: Sequence[bool]) -> Par
         "state": row.state,
         "class": page_class(row.state),
         "rank": str(STATES.index(row.state)),
-        "text": one_line(short_paths(_without_state(row)), _TEXT_CHARS),
+        "text": one_line(short_paths(_without_state(row)), _TEXT_CHARS if row.diagnosis else _ALONE_CHARS),
         "cells": cells,
     }
 
