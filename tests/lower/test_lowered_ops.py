@@ -152,3 +152,16 @@ def test_an_output_that_a_decomposition_gets_wrong_matters_where_it_is_read(op: 
     limits = [(limit.target, limit.why) for limit in lowered.limits]
     wrong = "its decomposition gives another dtype or other sizes than the program recorded"
     assert limits == ([] if decomposed else [(name, wrong)])
+
+
+def labels(x: Tensor) -> Tensor:
+    """The example of its documentation, whose labels end at -1, row by row."""
+    return F.multilabel_margin_loss(x, torch.tensor([3, 0, -1, 1]).expand(x.shape[0], 4), reduction="none")
+
+
+def test_a_decomposition_that_counts_labels_behind_the_last_is_not_taken() -> None:
+    example = (torch.tensor([[0.1, 0.2, 0.4, 0.8]] * 3),)
+    exported = export(Call(labels), example, dynamic_shapes={"x": {0: Dim("n", min=1, max=13)}})
+    _, lowered = assert_lowered_agrees(exported, example, keep=keep_nothing, beside_torch=False)
+    assert "aten.multilabel_margin_loss.default" in targets(lowered)
+    torch.testing.assert_close(exported.module()(*example), torch.tensor([0.85] * 3))

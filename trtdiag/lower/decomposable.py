@@ -22,6 +22,9 @@ Decomposition = Callable[..., Any]
 _ASKS = frozenset({"aten::item", "aten::is_nonzero", "aten::_local_scalar_dense", "aten::numel"})
 # They fix the order in memory, which no later stage relies on; the clean-up removes them.
 _MEMORY_ONLY = frozenset({"aten::contiguous", "aten::reshape", "aten::detach", "aten::lift_fresh"})
+# Torch 2.13's decomposition is wrong: behind the first -1 it counts labels 0 (2.05 for its documentation's 0.85).
+_WRONG = frozenset({"aten::multilabel_margin_loss", "aten::multilabel_margin_loss_forward"})
+_WHOLE = _ASKS | _MEMORY_ONLY | _WRONG
 # Outside of torch's core table, and yet taken apart into ops of it without loss.
 _BEYOND_CORE = frozenset(
     {
@@ -45,7 +48,7 @@ def _table() -> dict[Any, Decomposition]:
 def decomposition_of(op: OpOverload) -> Decomposition | None:
     """One step of the op's decomposition, torch's but for a few; ``None`` where there is none to take."""
     name = schema_name(op)
-    if name in _ASKS or name in _MEMORY_ONLY or written_arguments(op) or op._schema.is_mutable:
+    if name in _WHOLE or written_arguments(op) or op._schema.is_mutable:
         return None
     returned = [str(output.type) for output in op._schema.returns]
     if not returned or any(kind not in ("Tensor", "List[Tensor]") for kind in returned):
