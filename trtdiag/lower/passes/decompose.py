@@ -22,7 +22,7 @@ _HIDDEN_VIEWS = frozenset({"aten::einsum", "aten::meshgrid", "aten::broadcast_te
 
 
 def take_hidden_views_apart(draft: Draft) -> int:
-    """The same of ops that may hide views, where anything is changed in place: the views in them are known then."""
+    """Splice in decompositions of ops that may hide views, where anything is changed in place: they are seen then."""
     if not any(writes(node) for node in draft.graph.nodes):
         return 0
 
