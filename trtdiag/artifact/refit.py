@@ -95,9 +95,10 @@ def refit_with(compiled: CompiledProgram, found: NewWeights) -> None:
     except RecipeError as error:
         raise _unfit([f"a weight cannot be computed: {error}"]) from error
     calls = [call for call in engine_nodes(compiled.exported_program) if call.buffer in networks]
+    compiled.load_anew()  # engines that only this program runs are changed where they are
     engines = [refitted(call, networks[call.buffer]) for call in calls]
     weights = {name: values[step].clone() for name, step in steps.items()}
-    made = with_engines(compiled.exported_program, calls, engines, weights)
+    made = with_engines(compiled.exported_program, calls, [(each.blob, each.manifest) for each in engines], weights)
     if any(call.engine.is_cuda for call in calls):
         made = on_engine_device(made, "cuda")
     options = compiled.options or CompileOptions()

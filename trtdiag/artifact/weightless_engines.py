@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 
 import torch
 from torch.export import ExportedProgram
@@ -19,7 +20,7 @@ from trtdiag.frontend.archive.zip_members import Container
 from trtdiag.lower.recipe_text import RecipeError
 from trtdiag.network import Network, canonical_hash, to_bytes
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.runtime.engine_cache import engine_bytes
+from trtdiag.runtime.engine_cache import CACHE, engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 from trtdiag.runtime.replace_engines import with_engines
 
@@ -122,19 +123,38 @@ def with_weights_back(
         raise damaged_plan(file, str(error)) from error
     calls = [call for call in engine_nodes(exported) if call.buffer in networks]
     made = [refitted(call, networks[call.buffer]) for call in calls]
-    for call, (_, manifest) in zip(calls, made, strict=True):
-        if manifest.network_hash != call.manifest.network_hash:
+    for call, each in zip(calls, made, strict=True):
+        if each.manifest.network_hash != call.manifest.network_hash:
             raise damaged_plan(
                 file, f"the weights beside the engine {call.buffer} are not those that it was saved with"
             )
     kept = tuple(to_bytes(networks[call.buffer]) for call in calls) if keep else ()
-    return with_engines(exported, calls, made), kept
+    return with_engines(exported, calls, [(each.blob, each.manifest) for each in made]), kept
 
 
-def refitted(call: EngineNode, network: Network) -> tuple[Blob, Manifest]:
-    """An engine with the weights of this network, and its manifest."""
-    blob = get_backend(call.manifest.backend).refit(engine_bytes(call.engine), network, call.manifest)
-    return blob, replace(call.manifest, engine_sha256=sha256_of(blob), network_hash=canonical_hash(network))
+@dataclass(frozen=True)
+class RefittedEngine:
+    """An engine with other weights.
+
+    Attributes:
+        blob: Its bytes.
+        manifest: What it says of itself.
+        held: Keeps it loaded, where it is, until a compiled program does.
+    """
+
+    blob: Blob
+    manifest: Manifest
+    held: object
+
+
+def refitted(call: EngineNode, network: Network) -> RefittedEngine:
+    """An engine with the weights of this network; where it is loaded and nothing else runs it, it is changed itself."""
+    backend, loaded = get_backend(call.manifest.backend), CACHE.take(call.manifest)
+    gpu = loaded.device if loaded is not None and loaded.device.type == "cuda" else None
+    with nullcontext() if gpu is None else torch.cuda.device(gpu):
+        blob, loaded = backend.refit(engine_bytes(call.engine), network, call.manifest, loaded)
+        manifest = replace(call.manifest, engine_sha256=sha256_of(blob), network_hash=canonical_hash(network))
+        return RefittedEngine(blob, manifest, None if loaded is None else CACHE.put(manifest, loaded))
 
 
 def check_plan(file: str, plan: RefitPlan, exported: ExportedProgram) -> None:

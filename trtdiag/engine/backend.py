@@ -66,6 +66,22 @@ class Runner(Protocol):
         ...
 
 
+class Loaded(Protocol):
+    """An engine in memory that nothing runs.
+
+    Runners may have ``release()``: what it returns gives theirs, once the runner was let go, unless something runs it.
+    """
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        ...
+
+    def runner(self, manifest: Manifest) -> Runner:
+        """What runs it."""
+        ...
+
+
 class Prepared(Protocol):
     """What runs an engine again for inputs like those of a run before; runners may have ``prepared(inputs)``."""
 
@@ -126,19 +142,26 @@ class Backend(ABC):
             ArtifactError: The bytes are damaged, or an engine that cannot run here.
         """
 
-    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> Blob:
+    def refit(
+        self, blob: bytes | memoryview, network: Network, manifest: Manifest, loaded: Loaded | None = None
+    ) -> tuple[Blob, Loaded | None]:
         """A refittable engine with other weights, also one without any; it can be refitted again.
 
         Args:
             blob: The engine.
             network: What it was built from, with the new weights.
             manifest: What the engine says of itself.
+            loaded: The same engine in memory, where it is there and nothing runs it: it is changed, and must not be
+                used where this raises.  It may still be at work on the GPU.
+
+        Returns:
+            Its bytes, and it in memory where it is there.
 
         Raises:
             ArtifactError: ``not-refittable``; ``engine-elsewhere`` where it was built for another TensorRT or GPU.
             PlatformError: ``refit-missing``: the backend cannot do that.
         """
-        del blob, network, manifest
+        del blob, network, manifest, loaded
         raise _no_refit(self.name)
 
     def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:

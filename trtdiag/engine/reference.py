@@ -13,7 +13,7 @@ from statistics import median
 
 import torch
 
-from trtdiag.engine.backend import Backend, Profile
+from trtdiag.engine.backend import Backend, Loaded, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.built_layers import LayerInfo
 from trtdiag.engine.engine_bytes import Blob, file_of, kept, refuse_changed
@@ -161,10 +161,12 @@ class _Reference(Backend):
             borrowing.runners.append(made)
         return made
 
-    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> Blob:
+    def refit(
+        self, blob: bytes | memoryview, network: Network, manifest: Manifest, loaded: Loaded | None = None
+    ) -> tuple[Blob, Loaded | None]:
         """The bytes of the network with its new weights; those of the old one are not looked at."""
-        del blob, manifest
-        return kept(lambda: to_parts(network), sum(weight.nbytes for weight in network.weights.values()))
+        del blob, manifest, loaded
+        return kept(lambda: to_parts(network), sum(weight.nbytes for weight in network.weights.values())), None
 
     def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
         """Nothing: the network is said beside the engine."""

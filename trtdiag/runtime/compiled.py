@@ -73,7 +73,7 @@ class CompiledProgram:
     ) -> None:
         self.exported_program = exported
         self.manifests: tuple[Manifest, ...] = tuple(found.manifest for found in engine_nodes(exported))
-        CACHE.hold(self.manifests, self)
+        self._let_go = CACHE.hold(self.manifests, self)
         self.networks = tuple(networks)
         self.options, self.report, self.source, self.build_s = options, report, source, build_s
         self.refit_plan: RefitPlan | None = None
@@ -87,8 +87,7 @@ class CompiledProgram:
         self._prepared: PreparedCalls | None = None
         self._whole: ProgramGraphs | None = None
         self._trusting = self._varying = False
-        self._files = files_in_use(exported)
-        self._lock = Lock()
+        self._files, self._lock = files_in_use(exported), Lock()
         self._graphs: GraphChoice | None = None
         self._rtx = RtxChoice()
         if options is not None:
@@ -295,6 +294,7 @@ class CompiledProgram:
             if exported is not None:
                 self.exported_program, self.networks = exported, tuple(networks)
                 self.manifests = tuple(found.manifest for found in engine_nodes(exported))
-                CACHE.hold(self.manifests, self)
+                let_go, self._let_go = self._let_go, CACHE.hold(self.manifests, self)
+                let_go()  # engines that both programs have stay
                 self._files = files_in_use(exported)
             self._module = self._flat = self._prepared = self._whole = None

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import Lock, RLock
-from weakref import finalize
+from weakref import finalize, ref
 
 import torch
 
-from trtdiag.engine.backend import Runner, get_backend
+from trtdiag.engine.backend import Loaded, Runner, get_backend
 from trtdiag.engine.engine_bytes import Blob, file_changed, sha256_of
 from trtdiag.engine.manifest import Manifest
 from trtdiag.errors import ArtifactError, UserError
@@ -32,6 +32,10 @@ class _Slot:
 
     lock: Lock = field(default_factory=Lock)
     runner: Runner | None = None
+
+
+class _Holder:
+    """What holds engines, and is nothing else."""
 
 
 class EngineCache:
@@ -85,6 +89,41 @@ class EngineCache:
             slots = [slot for key, slot in self._slots.items() if key[:2] == (manifest.backend, manifest.engine_sha256)]
         return next((slot.runner for slot in slots if slot.runner is not None), None)
 
+    def take(self, manifest: Manifest) -> Loaded | None:
+        """An engine that is loaded, for whoever changes it: it is no longer here.
+
+        ``None`` where it is not loaded, or more than one holder or something else may run it.
+        """
+        name = manifest.backend, manifest.engine_sha256
+        with self._lock:
+            keys = [key for key in self._slots if key[:2] == name]
+            if len(keys) != 1 or self._holders[name] > 1 or not hasattr(self._slots[keys[0]].runner, "release"):
+                return None
+            slot = self._slots.pop(keys[0])
+        left: Callable[[], Loaded | None] = slot.runner.release()  # type: ignore[union-attr]  # it has that
+        used = ref(slot.runner)
+        dropped = [slot]
+        del slot
+        _free(dropped)
+        loaded, runner = left(), used()
+        if loaded is None and runner is not None:
+            with self._lock:
+                self._slots.setdefault(keys[0], _Slot(runner=runner))
+        return loaded
+
+    def put(self, manifest: Manifest, loaded: Loaded) -> object:
+        """Keep an engine that is loaded already.
+
+        Returns:
+            What holds it until somebody else does.
+        """
+        holder = _Holder()
+        self.hold([manifest], holder)
+        key = (manifest.backend, manifest.engine_sha256, str(loaded.device))
+        with self._lock:
+            self._slots.setdefault(key, _Slot(runner=loaded.runner(manifest)))
+        return holder
+
     def drop(self, runners: Collection[object]) -> None:
         """Let these engines go; the next call loads them again."""
         with self._lock:
@@ -92,12 +131,18 @@ class EngineCache:
             dropped = [self._slots.pop(key) for key in gone]
         _free(dropped)
 
-    def hold(self, manifests: Iterable[Manifest], holder: object) -> None:
-        """Keep these engines, once they are loaded, for as long as the holder lives, and no longer than all holders."""
+    def hold(self, manifests: Iterable[Manifest], holder: object) -> Callable[[], object]:
+        """Keep these engines, once they are loaded, for as long as the holder lives, and no longer than all holders.
+
+        Returns:
+            Lets go of them before that.
+        """
         names = [(manifest.backend, manifest.engine_sha256) for manifest in manifests]
         with self._lock:
             self._holders.update(names)
-        finalize(holder, self._let_go, names).atexit = False
+        end = finalize(holder, self._let_go, names)
+        end.atexit = False
+        return end
 
     def _let_go(self, names: Sequence[Name]) -> None:
         with self._lock:

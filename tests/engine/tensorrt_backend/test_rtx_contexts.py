@@ -176,7 +176,7 @@ def test_a_program_loads_the_engine_of_its_gpu(version: str, monkeypatch: pytest
     monkeypatch.setattr(rtx, "import_tensorrt", lambda _: installed)
     monkeypatch.setattr(rtx, "require_gpu", lambda: None)
     monkeypatch.setattr(rtx, "compute_capability", lambda: "12.0")
-    monkeypatch.setattr("trtdiag.engine.tensorrt.backend.EngineRunner", lambda *args, **kwargs: (args, kwargs))
+    monkeypatch.setattr("trtdiag.engine.tensorrt.runner.EngineRunner", lambda *args, **kwargs: (args, kwargs))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     built = replace(
         manifest(), tensorrt=trt.__version__, compatibility=Compatibility("none", False, None, ("sm89", "sm120"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.engine.backend import Backend, BuiltBy, Profile
+from trtdiag.engine.backend import Backend, BuiltBy, Loaded, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.engine_bytes import sha256_of
 from trtdiag.engine.gil_lock import TURNS
@@ -27,7 +27,7 @@ from trtdiag.engine.tensorrt.lazy_import import (
 )
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.engine.tensorrt.refit import refitted, unpacked_engine, without_weights
-from trtdiag.engine.tensorrt.runner import EngineRunner
+from trtdiag.engine.tensorrt.runner import EngineRunner, LoadedEngine
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
@@ -72,12 +72,9 @@ class TensorRTBackend(Backend):
                 ``engine-host-code``.
             PlatformError: TensorRT or a GPU is missing.
         """
-        installed, engine, runtime = self._deserialised(blob, manifest)
-        device = torch.device("cuda", torch.cuda.current_device())
-        return EngineRunner(installed.trt, engine, manifest, device, alive=runtime, scratch=self.scratch)
+        return self._deserialised(blob, manifest).runner(manifest)
 
-    def _deserialised(self, blob: bytes | memoryview, manifest: Manifest) -> tuple[InstalledTensorRT, Any, Any]:
-        """TensorRT, its engine, and what must live as long as that."""
+    def _deserialised(self, blob: bytes | memoryview, manifest: Manifest) -> LoadedEngine:
         installed = self.installed()
         differences = self._differences(installed, manifest)
         if differences:
@@ -101,31 +98,38 @@ class TensorRTBackend(Backend):
                     fix=self.again,
                     reference="engine-damaged",
                 )
-        return installed, engine, runtime
+        device = torch.device("cuda", torch.cuda.current_device())
+        return LoadedEngine(installed.trt, engine, device, runtime, self.scratch)
 
-    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
-        """The engine with other weights.
+    def refit(
+        self, blob: bytes | memoryview, network: Network, manifest: Manifest, loaded: Loaded | None = None
+    ) -> tuple[bytes, LoadedEngine]:
+        """The engine with other weights; reading its bytes takes longer than all else, so one that is loaded is taken.
 
         Raises:
             ArtifactError: ``not-refittable``, ``refit-refused``; as ``load``.
             PlatformError: TensorRT or a GPU is missing.
         """
-        return self._changed(refitted, blob, network, manifest)
+        if isinstance(loaded, LoadedEngine):
+            torch.cuda.synchronize(loaded.device)  # what it is at work for still needs its weights
+        else:
+            loaded = self._deserialised(unpacked_engine(blob, network), manifest)
+        return self._changed(refitted, loaded, network, manifest), loaded
 
     def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
         """The engine without the weights that ``refit`` gives it; raises the same."""
-        return self._changed(without_weights, blob, network, manifest)
+        loaded = self._deserialised(unpacked_engine(blob, network), manifest)
+        return self._changed(without_weights, loaded, network, manifest)
 
     def _changed(
         self,
         change: Callable[[Dialect, Any, Network], bytes],
-        blob: bytes | memoryview,
+        loaded: LoadedEngine,
         network: Network,
         manifest: Manifest,
     ) -> bytes:
-        installed, engine, _runtime = self._deserialised(unpacked_engine(blob, network), manifest)
         with TURNS.alone():
-            made = change(Dialect(installed.trt, installed.target), engine, network)
+            made = change(Dialect(loaded.trt, self.installed().target), loaded.engine, network)
         if built_here(manifest.engine_sha256):
             note_built(sha256_of(made))
         return made

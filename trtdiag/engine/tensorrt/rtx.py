@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trtdiag.engine.backend import BuiltBy, Profile
+from trtdiag.engine.backend import BuiltBy, Loaded, Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.backend import TensorRTBackend, told_options
@@ -20,6 +20,7 @@ from trtdiag.engine.tensorrt.lazy_import import (
     require_gpu,
 )
 from trtdiag.engine.tensorrt.rtx_contexts import RtxContextMemory
+from trtdiag.engine.tensorrt.runner import LoadedEngine
 from trtdiag.errors import ArtifactError, EngineBuildError, PlatformError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
@@ -56,14 +57,16 @@ class TensorRTRTXBackend(TensorRTBackend):
                 raise error.with_message(f"for {gpu} ({GENERATIONS[gpu]}): {error.message}") from error
         return packed(engines)
 
-    def refit(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
+    def refit(
+        self, blob: bytes | memoryview, network: Network, manifest: Manifest, loaded: Loaded | None = None
+    ) -> tuple[bytes, LoadedEngine]:
         """The engine with other weights, where there is a GPU that it runs on.
 
         Raises:
             ArtifactError: As its base; ``not-refittable`` for an engine for each generation in one file.
         """
         _refuse_several(blob)
-        return super().refit(blob, network, manifest)
+        return super().refit(blob, network, manifest, loaded)
 
     def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
         """The engine without weights; raises as ``refit``."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from threading import local
 from typing import Any
+from weakref import ref
 
 import torch
 
@@ -84,6 +86,12 @@ class EngineRunner:
         self._known = _Known()
         self._warned = False
         self._several = device.type == "cuda" and torch.cuda.device_count() > 1
+
+    def release(self) -> Callable[[], LoadedEngine | None]:
+        """What gives the engine once this was let go; ``None`` where something else can still run it."""
+        loaded = LoadedEngine(self._trt, self._engine, self._device, self._alive, type(self._scratch))
+        running = ref(self._scratch)  # all that runs it, prepared and recorded runs too, has this
+        return lambda: loaded if running() is None else None
 
     @property
     def scratch_bytes(self) -> int:
@@ -211,24 +219,48 @@ class EngineRunner:
             return None
         graphs = place.graphs.get(choice)
         if graphs is None:
-            make = partial(self._context, profile=profile)
+            make = partial(_context, self._ports, self._scratch, profile=profile)
             graphs = place.graphs[choice] = EngineGraphs(self._ports, make, self._gpu, choice.most)
         outputs = graphs.run(given, key, stream)
         if graphs.refused:
             self._warn(graphs.refused)
         return outputs
 
-    def _context(self, stream: int, profile: int) -> EngineContext:
-        """A new context that has scratch memory."""
-        made = EngineContext(self._ports, self._scratch, stream, profile)
-        made.take(self._scratch.shared(stream))
-        return made
-
     def _warn(self, why: str) -> None:
         """Tell, once for an engine, that what was asked for cannot be had."""
         if not self._warned:
             self._warned = True
             warnings.warn(f"an engine runs without CUDA graphs: {why}", RuntimeWarning, stacklevel=4)
+
+
+@dataclass(frozen=True)
+class LoadedEngine:
+    """An engine on a GPU that nothing runs.
+
+    Attributes:
+        trt: The module ``tensorrt``.
+        engine: The deserialised engine.
+        device: The GPU.
+        alive: What must live as long as the engine.
+        scratch: Makes its contexts.
+    """
+
+    trt: Any
+    engine: Any
+    device: torch.device
+    alive: object
+    scratch: type[ContextMemory] = ContextMemory
+
+    def runner(self, manifest: Manifest) -> EngineRunner:
+        """What runs it."""
+        return EngineRunner(self.trt, self.engine, manifest, self.device, alive=self.alive, scratch=self.scratch)
+
+
+def _context(ports: Ports, scratch: ContextMemory, stream: int, profile: int) -> EngineContext:
+    """A new context that has scratch memory; recorded runs make some, and must not keep the runner alive."""
+    made = EngineContext(ports, scratch, stream, profile)
+    made.take(scratch.shared(stream))
+    return made
 
 
 def _never_recorded(ports: Ports) -> UserError:
