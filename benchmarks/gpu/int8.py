@@ -1,7 +1,7 @@
 """INT8 beside FP16: the same models quantized and not, in one run, in turns.
 
     python benchmarks/gpu/int8.py --json int8.json
-    python benchmarks/gpu/int8.py --only resnet50 --batch 32 --cuda-graphs 8
+    python benchmarks/gpu/int8.py --only resnet50 zoo:smp_unet --batch 32 --cuda-graphs 8
     python benchmarks/gpu/int8.py --tiny --backend reference --rounds 2     # tries the script itself, on a CPU
 
 ``int8`` is the model quantized by ``tests/harness/symmetric_quantizer.py`` (calibrated on its example) or a quantized
@@ -145,7 +145,7 @@ def slowest(program: Any) -> list[list[Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--only", nargs="*", default=list(MODELS), choices=MODELS)
+    parser.add_argument("--only", nargs="*", default=list(MODELS), metavar="MODEL", help="one of speed.py, or zoo:NAME")
     parser.add_argument("--program", nargs="*", default=[], metavar="NAME=FILE", help="quantized programs of files")
     parser.add_argument("--batch", type=int, metavar="N", help="rows of each model; the example's if left out")
     parser.add_argument("--rounds", type=int, default=200)
