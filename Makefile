@@ -12,8 +12,8 @@ ARGS ?=
 TORCH ?=
 CONSTRAINTS ?= constraints.txt
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
-# A file's tests share what they compile, and each process computes on one core.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# Each process computes on one core.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --jobs $(JOBS)
 
 # Images of containers often forbid bytecode: each process would compile all that it imports, torch among it.
 unexport PYTHONDONTWRITEBYTECODE
