@@ -69,15 +69,15 @@ def inputs(batch: int, steps: int) -> tuple[torch.Tensor, ...]:
 )
 def test_a_recurrence_in_both_directions(target: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of other numbers of steps than the example's torch exports none; tests/network has the layer at several."""
-    monkeypatch.setattr(recurrent, "MOST_CELLS", 36)
+    monkeypatch.setattr(recurrent, "MOST_CELLS", 6)
     module = Both(biased=biased).eval()
     batch = Dim("batch", min=1, max=7)
     shapes = {"x": {0: batch}, "h": {1: batch}, "c": {1: batch}}
-    program, kinds = compiled(export(module, inputs(2, 37), dynamic_shapes=shapes), target)
+    program, kinds = compiled(export(module, inputs(2, 7), dynamic_shapes=shapes), target)
     assert kinds["Loop"] == 4
     for size in (1, 7, 3):
         with torch.no_grad():
-            for got, wanted in zip(program(*inputs(size, 37)), module(*inputs(size, 37)), strict=True):
+            for got, wanted in zip(program(*inputs(size, 7)), module(*inputs(size, 7)), strict=True):
                 torch.testing.assert_close(got, wanted, rtol=1e-5, atol=5e-6)
 
 
