@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
+from torch.fx import Node
 from torch.nn import functional as F
 
 from tests.harness.rows import thinned
@@ -165,3 +167,17 @@ def test_a_decomposition_that_counts_labels_behind_the_last_is_not_taken() -> No
     _, lowered = assert_lowered_agrees(exported, example, keep=keep_nothing, beside_torch=False)
     assert "aten.multilabel_margin_loss.default" in targets(lowered)
     torch.testing.assert_close(exported.module()(*example), torch.tensor([0.85] * 3))
+
+
+def histogram_of_two_columns(x: Tensor) -> tuple[Tensor, ...]:
+    counts, (first, second) = torch.histogramdd(x, (2, 3))
+    return counts, first + 1, second
+
+
+def test_outputs_that_stand_in_a_list_of_an_op_taken_apart_are_read_as_they_are() -> None:
+    """A getitem of a list of nodes is no program to torch.export."""
+    example = (torch.randn(7, 2),)
+    _, lowered = assert_lowered_agrees(export(Call(histogram_of_two_columns), example), example)
+    elements = lowered.graph_module.graph.find_nodes(op="call_function", target=operator.getitem)
+    assert elements
+    assert all(isinstance(element.args[0], Node) for element in elements)

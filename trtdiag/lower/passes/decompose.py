@@ -56,8 +56,12 @@ def _spliced(
         if several:
             _take_elements(node, several)
         if node.target is operator.getitem and node.args[0] in several:
-            node.replace_all_uses_with(several[node.args[0]][node.args[1]])
-            draft.graph.erase_node(node)
+            element = several[node.args[0]][node.args[1]]
+            if isinstance(element, Node):
+                node.replace_all_uses_with(element)
+                draft.graph.erase_node(node)
+            else:
+                several[node] = element  # a list among the outputs, as of histogramdd
         elif isinstance(node.target, HigherOrderOperator):
             draft.limit(node, "it runs a nested graph, which is left whole")
         elif isinstance(op := node.target, OpOverload) and decomposition_of(op) and not kept(node, op):
