@@ -16,6 +16,7 @@ from tests.lower.agreement import (
     assert_lowered_agrees,
     assert_same,
     called,
+    copies,
     ends,
     inputs_at,
     lowered_of,
@@ -210,6 +211,51 @@ def test_writes_through_views_of_tensors_with_gaps_and_through_views_that_no_sch
     example = (torch.randn(4, 6),)
     _, lowered = assert_lowered_agrees(export(Writes(), example, dynamic_shapes=({0: Dim("batch", min=2)},)), example)
     assert lowered.limits == ()
+
+
+class Reshapes(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x * 2
+        turned, part = x.transpose(0, 1).reshape(-1), x[:, :3].contiguous()
+        turned.add_(1)
+        part.mul_(3)
+        return x + 0, turned + part.sum()
+
+
+def test_reshapes_that_are_views_of_one_row_alone_are_not_taken_for_copies() -> None:
+    example = (torch.randn(4, 6),)
+    for batch in (Dim("batch"), Dim("batch", min=1, max=13)):
+        _, lowered = assert_lowered_agrees(export(Reshapes(), example, dynamic_shapes=({0: batch},)), example)
+        assert {limit.why for limit in lowered.limits} >= {
+            "whether aten.reshape.default copies what it changes or makes a view of it depends on sizes"
+        }
+
+
+def test_reshapes_that_no_later_read_tells_from_copies_are_made_functional() -> None:
+    class Relu(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            heads = (x * 2).unflatten(-1, (2, 3)).transpose(0, 1)
+            return F.relu(heads.reshape(-1, 3), inplace=True).add_(1)
+
+    example = (torch.randn(4, 6),)
+    _, lowered = assert_lowered_agrees(export(Relu(), example, dynamic_shapes=({0: Dim("batch")},)), example)
+    assert lowered.limits == ()
+
+
+def test_slices_that_data_decide_are_views_where_they_take_all() -> None:
+    class Item(nn.Module):
+        def forward(self, x: Tensor, n: Tensor) -> Tensor:
+            x, size = x * 2, n.item()
+            torch._check(size >= 2)
+            torch._check(size <= x.shape[1])
+            x[:, :size].reshape(-1).mul_(3)
+            return x + 1
+
+    exported = export(Item(), (torch.randn(4, 6), torch.tensor(5)))
+    _, lowered = lowered_of(exported)
+    for size in (2, 5, 6):
+        given = [torch.randn(4, 6), torch.tensor(size)]
+        assert_same(user_outputs(lowered, given), [exported.module()(*copies(given))])
 
 
 def test_views_that_ops_hide_see_later_writes() -> None:

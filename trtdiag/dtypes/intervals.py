@@ -89,7 +89,7 @@ class _Interpreter:
         """Interpret one graph and return what its output node hands out, flat."""
         scope = Scope(self.shapes, self.names, prefix)
         weights = {name: held.weight for name, held in self.roles.items() if held.weight}
-        bases = alias_roots(owner.graph)
+        bases = alias_roots(owner.graph, perhaps=True)
         written = {bases[source] for node in owner.graph.nodes for source in _written(node)}
         self.changed.update(node for node in written if node.op == "placeholder")
         # What a use says about a tensor's values then, it does not say about the values before a write.

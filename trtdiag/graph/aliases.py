@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain, cycle
 
 import torch
 from torch.fx import Graph, Node
@@ -32,7 +34,7 @@ _NOT_ANNOTATED = frozenset(
 )
 
 
-def alias_base(node: Node, reader: NodeReader | None = None) -> Node | None:
+def alias_base(node: Node, reader: NodeReader | None = None, *, perhaps: bool = False) -> Node | None:
     """Return the node whose memory this node's output is in, ``None`` where it has memory of its own.
 
     One step only: the base may be a view itself.  An op whose schema lies (a custom op) is believed.
@@ -40,6 +42,8 @@ def alias_base(node: Node, reader: NodeReader | None = None) -> Node | None:
     Args:
         node: The node.
         reader: Remembers the order of tensors in memory.
+        perhaps: Whether a reshape counts, too, that is a view at some sizes and copies at others: of one row
+            everything is a view.
     """
     if node.op != "call_function":
         return None
@@ -57,7 +61,7 @@ def alias_base(node: Node, reader: NodeReader | None = None) -> Node | None:
         return node.all_input_nodes[0] if classify(node) is NodeKind.NO_OP and node.all_input_nodes else None
     value = given_to(node, shared)
     base = value if isinstance(value, Node) else None
-    return base if base is None or _shares(node, base, reader or NodeReader()) else None
+    return base if base is None or _shares(node, base, reader or NodeReader(), perhaps=perhaps) else None
 
 
 @lru_cache(maxsize=4096)
@@ -66,7 +70,7 @@ def _may_hand_on(op: OpOverload) -> bool:
     return kind_of_target(op) in (None, NodeKind.NO_OP)
 
 
-def _shares(node: Node, base: Node, reader: NodeReader) -> bool:
+def _shares(node: Node, base: Node, reader: NodeReader, *, perhaps: bool) -> bool:
     op = operator_of(node)
     name = "" if op is None else schema_name(op)
     if name not in _RESHAPES | _IN_ORDER_OR_COPY | _CAST_OR_SAME | {"aten::sum_to_size"}:
@@ -77,51 +81,83 @@ def _shares(node: Node, base: Node, reader: NodeReader) -> bool:
     if name in _CAST_OR_SAME:
         return before.dtype == after.dtype and reader.row_major(base) == reader.row_major(node)
     if name == "aten::sum_to_size":
-        return _numbers(before.shape) == _numbers(after.shape) is not None
-    return reader.row_major(base) or (name in _RESHAPES and _is_view(before, after))
+        return before.shape == after.shape
+    return reader.row_major(base) or _is_view(before, None if name in _IN_ORDER_OR_COPY else after, perhaps=perhaps)
 
 
-def _is_view(before: torch.Tensor, after: torch.Tensor) -> bool:
+def _is_view(before: torch.Tensor, after: torch.Tensor | None, *, perhaps: bool) -> bool:
     """Whether a reshape of a tensor with gaps, or in another order, can still be a view of it, as torch asks it.
 
-    Dynamic sizes count as those of the example, from 2 on: of one element everything is a view.
+    A view at sizes of 2 or more is one at all: torch.export makes guards of sizes that must be equal for it, and sizes
+    of 1 only make more of a view.
+
+    Args:
+        before: The tensor.
+        after: The result; ``None`` for an op that copies unless the elements lie in order.
+        perhaps: Whether to say so, too, where only smaller sizes make it a view, or that is not known.
     """
-    sizes, strides, wanted = (_numbers(each) for each in (before.shape, before.stride(), after.shape))
-    if sizes is None or strides is None or wanted is None:
-        return False
+    lists = before.shape, before.stride(), before.shape if after is None else after.shape
+    usual = _views(_in_example(lists) or _numbers(lists, (5, 7, 11, 13, 17, 19, 23)), in_order=after is None)
+    if usual or not perhaps:
+        return bool(usual)
+    return _views(_numbers(lists, (1,)), in_order=after is None) is not False
+
+
+def _views(numbers: Sequence[Sequence[int]] | None, *, in_order: bool) -> bool | None:
+    """Whether a tensor of some sizes and strides has a view of other sizes; ``None`` where the numbers do not fit."""
+    if numbers is None or math.prod(numbers[0]) != math.prod(numbers[2]):
+        return None
+    held = torch.empty_strided(numbers[0], numbers[1], device="meta")
+    if in_order:
+        return held.is_contiguous()
     try:
-        torch.empty_strided(sizes, strides, device="meta").view(wanted)
+        held.view(numbers[2])
     except RuntimeError:
         return False
     return True
 
 
-def _numbers(sizes: Sequence[int | torch.SymInt]) -> list[int] | None:
-    """Sizes as numbers; ``None`` where one is not known, or is dynamic and 0 or 1 in the example."""
-    found = [size if isinstance(size, int) else size.node.hint for size in sizes]
-    dynamic = [number for number, size in zip(found, sizes, strict=True) if not isinstance(size, int)]
-    return None if any(number is None or number < 2 for number in dynamic) else found
+def _in_example(lists: Sequence[Sequence[int | torch.SymInt]]) -> list[list[int]] | None:
+    """Sizes of the example; ``None`` where one is not known, or is dynamic and 0 or 1."""
+    numbers = [[size if isinstance(size, int) else size.node.hint for size in sizes] for sizes in lists]
+    for found, sizes in zip(numbers, lists, strict=True):
+        dynamic = [number for number, size in zip(found, sizes, strict=True) if not isinstance(size, int)]
+        if any(number is None or number < 2 for number in dynamic):
+            return None
+    return numbers
 
 
-def alias_roots(graph: Graph, reader: NodeReader | None = None) -> dict[Node, Node]:
+def _numbers(lists: Sequence[Sequence[int | torch.SymInt]], values: Sequence[int]) -> list[list[int]] | None:
+    """Sizes where the symbols, by name, have the values in turn; ``None`` where one is no natural number then."""
+    exprs = [[size if isinstance(size, int) else size.node.expr for size in sizes] for sizes in lists]
+    symbols = {symbol for expr in chain(*exprs) if not isinstance(expr, int) for symbol in expr.free_symbols}
+    given = dict(zip(sorted(symbols, key=str), cycle(values)))
+    found = [[expr if isinstance(expr, int) else expr.xreplace(given) for expr in each] for each in exprs]
+    if not all(isinstance(number, int) or (number.is_Integer and number >= 0) for number in chain(*found)):
+        return None
+    return [[int(number) for number in each] for each in found]
+
+
+def alias_roots(graph: Graph, reader: NodeReader | None = None, *, perhaps: bool = False) -> dict[Node, Node]:
     """Return, for each node of one graph, the node whose memory it is in at the end of the chain of views.
 
     Args:
         graph: The graph.
         reader: Remembers the order of tensors in memory.
+        perhaps: As in ``alias_base``.
     """
     reader = reader or NodeReader()
     roots: dict[Node, Node] = {}
     for node in graph.nodes:
-        base = alias_base(node, reader)
+        base = alias_base(node, reader, perhaps=perhaps)
         roots[node] = node if base is None else roots.get(base, base)
     return roots
 
 
 def written_nodes(graph: Graph) -> set[Node]:
-    """Nodes that share memory with something that an op of the graph still changes in place."""
+    """Nodes that share memory with something that an op of the graph still changes in place, or do at some sizes."""
     if not any(writes(node) for node in graph.nodes):
         return set()
-    roots = alias_roots(graph)
+    roots = alias_roots(graph, perhaps=True)
     changed = {roots[given] for node in graph.nodes for given in writes(node)}
     return {node for node, root in roots.items() if root in changed}

@@ -10,11 +10,11 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
-from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.operators import CAST, operator_of, writes
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import insert_call
 from trtdiag.lower.functional_variants import functional_variant
+from trtdiag.lower.memory_bases import bases_of, cut_copies, roots_of
 from trtdiag.lower.template import written_size
 from trtdiag.lower.tracing_conditions import asking
 from trtdiag.lower.view_inverses import (
@@ -39,13 +39,15 @@ def functionalised_graph(graph: Graph, *, random: bool = False) -> tuple[dict[No
     changing = [node for node in graph.nodes if writes(node)]
     if not changing:
         return {}, {}
-    bases = _bases(graph)
-    roots: dict[Node, Node] = {}
-    for node, base in bases.items():
-        roots[node] = node if base is None else roots.get(base, base)
+    bases = bases_of(graph)
+    unsure = cut_copies(graph, bases)
+    roots = roots_of(bases)
     stay: dict[Node, str] = {}
     for node in changing:
         why = _obstacle(node, bases, roots, random)
+        view = next((unsure[roots[given]] for given in writes(node) if roots[given] in unsure), None)
+        if view is not None and not why:
+            why = f"whether {view.target} copies what it changes or makes a view of it depends on sizes"
         if why:
             stay[node] = why
     locked = {roots[given] for node in stay for given in writes(node)}
@@ -62,26 +64,6 @@ def functionalised_graph(graph: Graph, *, random: bool = False) -> tuple[dict[No
         if node not in stay and node not in values and not node.users:
             graph.erase_node(node)
     return changed, stay
-
-
-def _bases(graph: Graph) -> dict[Node, Node | None]:
-    """The node whose memory each node shows, one step back; each result of an op of several has memory of its own."""
-    bases: dict[Node, Node | None] = {}
-    first: dict[tuple[Node, Any], Node] = {}
-    for node in graph.nodes:
-        source = node.args[0] if node.target is operator.getitem else None
-        base = alias_base(node)
-        if isinstance(source, Node) and base is source:
-            once = first.setdefault((source, node.args[1]), node)
-            if once is not node:
-                node.replace_all_uses_with(once)  # both are one object
-            written = writes(source)
-            if written:
-                base = written[node.args[1]] if node.args[1] in range(len(written)) else source
-            elif bases.get(source) is None:
-                base = None
-        bases[node] = base
-    return bases
 
 
 def _obstacle(node: Node, bases: Mapping[Node, Node | None], roots: Mapping[Node, Node], random: bool) -> str:

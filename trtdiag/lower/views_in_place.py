@@ -100,7 +100,7 @@ def _resized(graph: Graph, node: Node, objects: Mapping[Node, Node]) -> Node | N
     if had != wanted:
         if not (isinstance(had, int) and isinstance(wanted, int)):
             return None
-        if wanted > had and (alias_base(source) is not None or _has_views(graph, source, node, objects)):
+        if wanted > had and (alias_base(source, perhaps=True) is not None or _has_views(graph, source, node, objects)):
             return None  # what is written behind it would be seen there
         flat = _called(graph, node, ATEN.reshape.default, (source, [-1]), "flat")
         if wanted < had:
@@ -116,7 +116,7 @@ def _has_views(graph: Graph, tensor: Node, before: Node, objects: Mapping[Node, 
     for one in graph.nodes:
         if one is before:
             return False
-        base = alias_base(one)
+        base = alias_base(one, perhaps=True)
         if base is not None and objects.get(base, base) is tensor and objects.get(one) is not tensor:
             return True
     return False

@@ -103,7 +103,7 @@ class Memory:
     def __init__(self, graph: Graph, writers: Iterable[Node], reader: NodeReader) -> None:
         memories = [(node, tuple(writes(node))) for node in writers]
         self._writes: dict[Node, tuple[Node, ...]] = {node: memory for node, memory in memories if memory}
-        self._roots: Mapping[Node, Node] = alias_roots(graph, reader) if self._writes else {}
+        self._roots: Mapping[Node, Node] = alias_roots(graph, reader, perhaps=True) if self._writes else {}
         self.written_roots = {self._roots[node] for memory in self._writes.values() for node in memory}
         self._last_writer: dict[Node, int] = {}
         self._readers: dict[Node, list[int]] = {}

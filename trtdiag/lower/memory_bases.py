@@ -1,0 +1,69 @@
+"""Whose memory each node of a graph shows that changes some in place, and reshapes that show it at some sizes alone."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from torch.fx import Graph, Node
+
+from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.operators import writes
+
+
+def bases_of(graph: Graph) -> dict[Node, Node | None]:
+    """The node whose memory each node shows, one step back; each result of an op of several has memory of its own."""
+    bases: dict[Node, Node | None] = {}
+    first: dict[tuple[Node, Any], Node] = {}
+    for node in graph.nodes:
+        source = node.args[0] if node.target is operator.getitem else None
+        base = alias_base(node, perhaps=True)
+        if isinstance(source, Node) and base is source:
+            once = first.setdefault((source, node.args[1]), node)
+            if once is not node:
+                node.replace_all_uses_with(once)  # both are one object
+            written = writes(source)
+            if written:
+                base = written[node.args[1]] if node.args[1] in range(len(written)) else source
+            elif bases.get(source) is None:
+                base = None
+        bases[node] = base
+    return bases
+
+
+def roots_of(bases: Mapping[Node, Node | None]) -> dict[Node, Node]:
+    """The node at the end of each node's chain of views."""
+    roots: dict[Node, Node] = {}
+    for node, base in bases.items():
+        roots[node] = node if base is None else roots.get(base, base)
+    return roots
+
+
+def cut_copies(graph: Graph, bases: dict[Node, Node | None]) -> dict[Node, Node]:
+    """Take reshapes that are views at some sizes alone for copies, where no read tells which of both they are.
+
+    Returns:
+        Where one does, by the tensor whose memory it is: something is changed on one side of the reshape, and read on
+        the other later.
+    """
+    perhaps = [node for node in bases if alias_base(node) is not alias_base(node, perhaps=True)]
+    if not perhaps:
+        return {}
+    roots, sides = roots_of(bases), roots_of({**bases, **dict.fromkeys(perhaps)})
+    last_reads: dict[Node, dict[Node, int]] = {roots[node]: {} for node in perhaps}
+    for place, node in enumerate(graph.nodes):
+        for given in node.all_input_nodes:
+            if roots[given] in last_reads:
+                last_reads[roots[given]][sides[given]] = place
+    unsure: dict[Node, Node] = {}
+    for place, node in enumerate(graph.nodes):
+        for given in writes(node):
+            root, side = roots[given], sides[given]
+            kept = root.op != "call_function" and side is not root  # it lives on behind the program
+            if kept or any(read > place for one, read in last_reads.get(root, {}).items() if one is not side):
+                unsure[root] = next(each for each in perhaps if roots[each] is root)
+    for node in perhaps:
+        if roots[node] not in unsure:
+            bases[node] = None
+    return unsure
