@@ -293,6 +293,22 @@ def test_numbers_that_narrow_integers_do_not_hold_are_cut_off_before_the_op():
     assert "its argument other is 40..400, which uint8 does not hold" in plan.limits["lt_1"].why
 
 
+def test_numbers_that_narrow_integers_do_not_hold_are_cut_off_before_they_are_looked_up():
+    """-1 is 255 of uint8, and stands behind all of it."""
+
+    class Places(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            wrong = (torch.searchsorted(x, -1), torch.bucketize(256, x), torch.searchsorted(x, -1, sorter=x.argsort()))
+            right = (torch.searchsorted(x, 255), torch.bucketize(2.5, x), torch.searchsorted(x.int(), -1))
+            return *wrong, *right
+
+    plan, lowered = planned(Places(), (torch.arange(5, dtype=torch.uint8),), None, NEW)
+    wrong = [name for name in (node.name for node in lowered.graph_module.graph.nodes) if name in plan.limits]
+    assert wrong == ["searchsorted", "bucketize", "searchsorted_1"]
+    assert {limit.code for limit in plan.limits.values()} == {"integer-width"}
+    assert "its argument self is -1, which uint8 does not hold" in plan.limits["searchsorted"].why
+
+
 def test_a_cast_of_unknown_floats_to_int16_may_wrap():
     class Cut(nn.Module):
         def __init__(self, bound):

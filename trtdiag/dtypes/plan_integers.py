@@ -30,6 +30,7 @@ NARROW = frozenset({torch.int8, torch.uint8, torch.int16, torch.uint16})
 
 # On values with their sign spread over more bits these give the same bits.
 _BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "__and__", "__or__", "__xor__"})
+_PLACES = frozenset({"searchsorted", "bucketize"})
 _WIDE_FIX = "or compile for TensorRT 10 or later, which has int64"
 
 
@@ -147,15 +148,16 @@ class Integers:
 
 
 def _computed_in(node: Node) -> torch.dtype | None:
-    """Return the dtype of what an op yields; of comparisons, what they compare in."""
-    dtype = dtype_of_tensor(node)
-    if dtype != torch.bool:
+    """Return the dtype of what an op yields; of comparisons and of places in a sequence, what they compare in."""
+    dtype, op = dtype_of_tensor(node), operator_of(node)
+    places = op is not None and short_name(op) in _PLACES
+    if dtype != torch.bool and not places:
         return dtype
     values = [source.meta.get("val") for source in node.all_input_nodes]
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if not tensors:
         return None
-    return torch.result_type(tensors[0], tensors[-1])
+    return tensors[0].dtype if places else torch.result_type(tensors[0], tensors[-1])
 
 
 def _is_number_beside(node: Node, op: OpOverload, dtype: torch.dtype) -> bool:
