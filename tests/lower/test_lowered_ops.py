@@ -169,6 +169,23 @@ def test_a_decomposition_that_counts_labels_behind_the_last_is_not_taken() -> No
     torch.testing.assert_close(exported.module()(*example), torch.tensor([0.85] * 3))
 
 
+def numbers_among(x: Tensor) -> tuple[Tensor, ...]:
+    """-1 is 255 of uint8; 2 ** 24 + 1 is another number in float32."""
+    numbers, small = x.view(-1), x.view(-1).to(torch.uint8)
+    first = torch.isin(numbers[0], numbers), torch.isin(numbers, 4), torch.isin(small, numbers[:2])
+    return *first, torch.isin(2**24 + 1, numbers), torch.isin(-1, small), torch.isin(numbers[0], small)
+
+
+def test_one_number_is_looked_up_in_the_dtype_of_the_others() -> None:
+    example = (torch.tensor([[-1, 2**24, 4], [255, 4, 7]]),)
+    _, lowered = assert_lowered_agrees(
+        export(Call(numbers_among), example), example, keep=keep_nothing, beside_torch=False
+    )
+    assert [limit.target for limit in lowered.limits] == [
+        "aten.isin.Scalar_Tensor", "aten.isin.Scalar_Tensor", "aten.isin.Tensor_Tensor"
+    ]  # fmt: skip
+
+
 def histogram_of_two_columns(x: Tensor) -> tuple[Tensor, ...]:
     counts, (first, second) = torch.histogramdd(x, (2, 3))
     return counts, first + 1, second

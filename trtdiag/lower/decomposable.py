@@ -77,9 +77,20 @@ def stays_whole(node: Node, op: OpOverload, longest: int) -> str:
     """
     if torch.Tag.nondeterministic_seeded in op.tags and draws(node, op):
         return "it draws random numbers: the same must be drawn as by the op itself"
+    if schema_name(op) == "aten::isin" and _looks_up_a_number(node, op):
+        return "its decomposition looks the one number up in another dtype"
     if node.meta.get("unbacked_bindings"):
         return "its size depends on data, and the symbol that stands for it belongs to this op"
     return why_not_unrolled(node, op, longest)
+
+
+def _looks_up_a_number(node: Node, op: OpOverload) -> bool:
+    """Whether ``isin`` is asked of one number: the op casts it to the dtype of the others (-1 is 255 of uint8)."""
+    named = named_arguments(node, op)
+    elements, others = (each.meta.get("val") if isinstance(each, Node) else each for each in list(named.values())[:2])
+    if not isinstance(elements, Tensor) or not isinstance(others, Tensor):
+        return isinstance(others, Tensor)
+    return elements.dim() == 0 and elements.dtype != others.dtype
 
 
 def draws(node: Node, op: OpOverload) -> bool:
