@@ -8,7 +8,10 @@ import torch
 from tests.convert.family_samples import converted, missing
 from tests.convert.op_check import OLD_THEN_NEW
 
-NAMES = {"aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"}
+NAMES = {
+    *("aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"),
+    *("aten.embedding_bag.default", "aten.embedding_bag.padding_idx"),
+}
 SUM, MEAN, MAX = 0, 1, 2
 
 
@@ -47,6 +50,15 @@ def test_the_form_for_inference() -> None:
     table, index = torch.randn(11, 5), torch.tensor([3, 1, 4, 1, 5])
     name = "aten._embedding_bag_forward_only.default"
     assert converted(name, table, index, torch.tensor([0, 2]), read={0}) == 1
+
+
+@pytest.mark.parametrize("padding", [None, 1, -1, -4])
+def test_the_form_that_programs_call(padding: int | None) -> None:
+    table, index, offsets = torch.randn(5, 3), torch.tensor([3, 1, 4, 1, 0]), torch.tensor([0, 2])
+    arguments = (table, index, offsets, False, MEAN, False, None, False)
+    assert converted("aten.embedding_bag.padding_idx", *arguments, padding, read={0}, target="8.6") == 1
+    if padding is None:
+        assert converted("aten.embedding_bag.default", *arguments, read={0}) == 1
 
 
 def test_infinity_stays_in_its_bag() -> None:

@@ -16,6 +16,7 @@ NAMES = {
     "aten._euclidean_dist.default",
     "aten._pdist_forward.default",
     "aten.cosine_similarity.default",
+    "aten.pdist.default",
 }
 
 
@@ -64,6 +65,7 @@ def test_cosine_similarity() -> None:
 @pytest.mark.parametrize("rows", [2, 3, 17])
 def test_pairs_of_rows(p: float, rows: int) -> None:
     assert converted("aten._pdist_forward.default", torch.randn(rows, 5), p, target="8.6") == 1
+    assert converted("aten.pdist.default", torch.randn(rows, 5), p) == 1
 
 
 @pytest.mark.parametrize("target", OLD_THEN_NEW)

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, keep_nothing, targets
 
-Op = Callable[[Tensor], Tensor | tuple[Tensor, ...]]
+Op = Callable[..., Tensor | tuple[Tensor, ...]]
 
 # Over x (n, 6, 5) with n from 1 to 13; what is listed is decomposed, under the name of the op that must be gone.
 OPS: dict[str, Op] = {
@@ -108,8 +108,8 @@ class Call(nn.Module):
         super().__init__()
         self.op = op
 
-    def forward(self, x: Tensor) -> Tensor | tuple[Tensor, ...]:
-        return self.op(x)
+    def forward(self, x: Tensor, *others: Tensor) -> Tensor | tuple[Tensor, ...]:
+        return self.op(x, *others)
 
 
 def check_decomposed(names: Sequence[str]) -> None:
@@ -184,6 +184,22 @@ def test_one_number_is_looked_up_in_the_dtype_of_the_others() -> None:
     assert [limit.target for limit in lowered.limits] == [
         "aten.isin.Scalar_Tensor", "aten.isin.Scalar_Tensor", "aten.isin.Tensor_Tensor"
     ]  # fmt: skip
+
+
+def reads_memory_in_order(x: Tensor, bags: Tensor) -> tuple[Tensor, ...]:
+    offsets = torch.tensor([0, 2])
+    return torch.pdist(x), F.embedding_bag(bags, x, offsets), F.embedding_bag(bags, x, offsets, padding_idx=-1)
+
+
+def test_kernels_that_read_memory_in_order_are_given_it_so() -> None:
+    """pdist and embedding_bag bring their input in order, which their decompositions in an exported program do not."""
+    example = (torch.randn(7, 5), torch.tensor([3, 1, 4, 1, 5]))
+    _, lowered = assert_lowered_agrees(export(Call(reads_memory_in_order), example), example)
+    given = [torch.randn(5, 7).t(), torch.tensor([3, 1, 4, 1, 5, 6, 2, 0, 0, 1])[::2]]
+    for ours, theirs in zip(
+        lowered.graph_module(*lowered.arguments(given)), reads_memory_in_order(*given), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)  # sums in another order
 
 
 def histogram_of_two_columns(x: Tensor) -> tuple[Tensor, ...]:

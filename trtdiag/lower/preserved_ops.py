@@ -43,6 +43,9 @@ _KEPT = {
         " replication_pad3d"
     ),
     "one Gather layer; its decomposition adds the handling of padding that only training needs": "embedding",
+    "it brings its input in order in memory first: the kernel of its decomposition reads any other wrongly, or not": (
+        "embedding_bag pdist"
+    ),
 }
 KEPT: dict[str, str] = {name: reason for reason, names in _KEPT.items() for name in names.split()}
 """Name of an ATen op (every overload of it) -> why it stays whole."""

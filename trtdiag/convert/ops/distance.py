@@ -47,6 +47,7 @@ def cdist_forward(call: Call) -> Value:
 @converter
 def pdist_forward(call: Call) -> Value:
     """aten::_pdist_forward(Tensor self, float p=2.) -> Tensor
+    aten::pdist(Tensor self, float p=2.) -> Tensor
 
     With a dynamic number of rows it must be at most 23,170 where the target has no int64.
     """

@@ -26,6 +26,12 @@ def embedding_bag(call: Call) -> Result:
     aten::_embedding_bag_forward_only(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int
         mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1)
         -> (Tensor, Tensor, Tensor, Tensor)
+    aten::embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool
+        sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor,
+        Tensor)
+    aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode,
+        bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor,
+        Tensor, Tensor)
 
     Only the first output is there; the others are for training.
     """
@@ -40,9 +46,12 @@ def embedding_bag(call: Call) -> Result:
     bag = _bag_of(write, offsets, index)
     if call.flag("include_last_offset"):  # what follows the last offset is in no bag
         bags = sub(bags, 1)
-    padding = call.integer("padding_idx")
+    padding = call.integer("padding_idx") if call.has("padding_idx") else -1
     if padding >= 0:
         bag = write.select(index.eq(padding), -1, bag)
+    elif call.has("padding_idx") and call.op_name == "embedding_bag":  # for the ops below it, -1 is none
+        last = write.cast(write.sizes.element(table.shape[0]), index.dtype)
+        bag = write.select(index.eq(last + padding), -1, bag)
     mode = call.integer("mode")
     wide = write.cast(rows, DType.FLOAT32)
     y, counts = folded_by_row(

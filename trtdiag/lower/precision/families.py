@@ -11,7 +11,7 @@ _STAYS = {
     ),
     "sums of squares leave half precision": (
         "var var_mean std std_mean norm linalg_vector_norm renorm dist _cdist_forward cdist _euclidean_dist"
-        " _pdist_forward"
+        " _pdist_forward pdist"
     ),
     "steep: it turns the rounding of its input into a large error, or leaves half precision": (
         "exp exp2 expm1 log log2 log10 log1p pow rsqrt reciprocal cosh sinh tan acos asin acosh asinh atanh erfinv"
