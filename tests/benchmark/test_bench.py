@@ -13,6 +13,7 @@ from rich.console import Console
 
 import trtdiag
 from tests.benchmark.bench_models import build
+from trtdiag.benchmark.facts import AS_EXPORTED, Benchmark, SizeResult, Spread, WayResult
 from trtdiag.benchmark.table import bench_text
 from trtdiag.benchmark.ways import Ready
 from trtdiag.errors import DimsError, UserError
@@ -155,11 +156,34 @@ def test_saved_program_is_timed_beside_its_file(tmp_path: Path) -> None:
 
 def test_table(compiled: CompiledProgram) -> None:
     found = trtdiag.bench(compiled, ["eager", "cuda-graphs"], model=build(), sizes=["opt", "max"], rounds=1)
-    console = Console(width=160, file=StringIO())
-    console.print(bench_text(found))
-    text = console.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO
+    text = printed(found, 160)
     assert "to trtdiag" in text
     assert text.count("1.00x") == 2
     assert text.count("cuda-graphs: cannot run: there are no CUDA graphs here") == 2
     assert "opt (_steps=3, batch=4)" in text
     assert "max (_steps=17, batch=9)" in text
+
+
+def printed(found: Benchmark, width: int) -> str:
+    console = Console(width=width, file=StringIO())
+    console.print(bench_text(found, width))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]  # it is the StringIO
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_many_inputs_are_counted_and_none_is_cut_in_its_middle(width: int) -> None:
+    inputs = tuple(f"past_k[{at}] float32 (2, 4, 7, 16)" for at in range(13))
+    sizes = {"batch": 2, "past": 7, "tokens": 3}
+    slow = Spread(19.438, 11.215, 23.201, 52)
+    ran = WayResult("trtdiag", AS_EXPORTED, slow, slow, 1234.5, 1.0, 83.9)
+    failed = WayResult("onnx-trt", failed="TensorRT is not installed: Python finds no module 'tensorrt'")
+    result = SizeResult("opt", sizes, inputs, (ran, failed))
+    text = printed(Benchmark("cpu", "reference", None, "2.13.0", "keep", 4, (), (result,)), width)
+    assert max(map(len, text.splitlines())) <= width
+    told = " ".join(text.split())
+    assert "opt (batch=2, past=7, tokens=3) past_k[0] float32 (2, 4, 7, 16), past_k[1] " in told
+    assert "past_k[4] float32 (2, 4, 7, 16) and 8 more" in told
+    assert "…" not in text
+    as_list = "trtdiag: ms 19.4, tenths 11.2..23.2, alone 19.4, to trtdiag 1.00x, calls/s 1,234, build s 83.9"
+    assert (as_list if width < 63 else "trtdiag 19.4 11.2..23.2 19.4 1.00x 1,234 83.9") in told
+    assert "onnx-trt: cannot run: TensorRT is not installed: Python finds no module 'tensorrt'" in told

@@ -12,7 +12,7 @@ from rich.console import Console
 import trtdiag
 from tests.compiling.layered_backend import register_layered
 from tests.compiling.programs import exported, mlp
-from trtdiag.analysis.compilation import CompilationFacts
+from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.cli.compile import compile_command
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
@@ -75,9 +75,7 @@ def test_layers_that_cannot_be_timed_are_told_without_times(monkeypatch: pytest.
     assert made.asked == [TIMED_RUNS, 0]
     assert engine.built.layers
     assert engine.built.why == "they could not be timed: there is no memory: a test"
-    console = Console(width=200, record=True)
-    console.print(slowest_text([engine]))
-    assert f"engine 0: no times of its layers: {engine.built.why}" in console.export_text()
+    assert f"engine 0: no times of its layers: {engine.built.why}" in _printed([engine], 200)
     assert found.verification is not None
     assert found.verification.passed
 
@@ -123,13 +121,24 @@ def test_the_slowest_layers_are_printed_with_their_lines(monkeypatch: pytest.Mon
     layers = list(engine.built.layers)
     layers[1] = replace(layers[1], time_ms=3.0, ops=layers[1].ops * 5)
     layers[2] = replace(layers[2], time_ms=2.0, ops=())
-    console = Console(width=200, record=True)
-    console.print(slowest_text([replace(engine, built=ToldLayers((*layers, *layers[:1] * 9), "[b]why[/b]"))]))
-    lines = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    facts = replace(engine, built=ToldLayers((*layers, *layers[:1] * 9), "[b]why[/b]"))
+    lines = _printed([facts], 400)
     whole = 5.0 + 0.25 * (len(layers) - 2 + 9)
     assert lines[0] == f"{len(layers) + 9} layers timed, {whole:.3f} ms; the slowest are"
-    assert lines[2].startswith(f"0 3.0000 {3 / whole:.0%} aten.")
-    assert lines[5] == "and 2 more ops"
-    assert lines[6] == f"0 2.0000 {2 / whole:.0%} none (kind)"
-    assert sum(line.startswith("0 0.2500") for line in lines) == 6
+    assert lines[1].startswith(f"  3.0000 ms {3 / whole:4.0%}  engine 0: aten.")
+    assert lines[1].endswith("; and 2 more ops")
+    assert lines[2] == f"  2.0000 ms {2 / whole:4.0%}  engine 0: none (kind)"
+    assert sum(line.startswith("  0.2500 ms") for line in lines) == 6
     assert lines[-1] == "engine 0: no times of its layers: [b]why[/b]"
+    place = Path(__file__).parent.relative_to(Path.cwd()) / "programs.py"
+    assert f" at {place}:" in lines[1], "from the working directory on"
+    narrow = _printed([facts], 60)
+    assert max(map(len, narrow)) <= 60
+    words = "\n".join(narrow).split()
+    assert {word for word in "\n".join(lines).split() if "aten." in word} <= set(words), "no name is broken"
+
+
+def _printed(engines: list[EngineFacts], width: int) -> list[str]:
+    console = Console(width=width, record=True)
+    console.print(slowest_text(engines))
+    return console.export_text().splitlines()

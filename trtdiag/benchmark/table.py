@@ -5,46 +5,55 @@ Names go in as rich ``Text``, never as markup.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from trtdiag.benchmark.facts import AS_EXPORTED, Benchmark, SizeResult, WayResult
-from trtdiag.report.terminal_layout import plain_table
+from trtdiag.report.terminal_layout import hanging, plain_table
 from trtdiag.report.view_speed import ms_text
-from trtdiag.wording import one_line
+from trtdiag.wording import LONG_CHARS, listed, one_line, visible
 
 
-def bench_text(found: Benchmark) -> RenderableType:
-    """A table for each set of sizes."""
+def bench_text(found: Benchmark, width: int) -> RenderableType:
+    """For each set of sizes a table, or a list where so many columns of the terminal are too few for it."""
     tensorrt = f", TensorRT {found.tensorrt}" if found.tensorrt else ""
     head = f"on {found.device}, torch {found.torch}, engines by {found.backend}{tensorrt}, {found.rounds} rounds"
     parts: list[RenderableType] = [Text(head, style="bold")]
     for result in found.results:
-        parts += [Text(), _head(result), _table(result)]
+        parts += [Text(), *_head(result), *_times(result, width)]
         parts += [
-            Text.assemble((f"{way.way}: ", "yellow"), one_line(f"cannot run: {way.failed}"), overflow="fold")
+            hanging(2, (f"{way.way}: ", "yellow"), one_line(f"cannot run: {way.failed}", LONG_CHARS))
             for way in result.ways
             if way.failed
         ]
     return Group(*parts)
 
 
-def _head(result: SizeResult) -> Text:
+def _head(result: SizeResult) -> Iterator[RenderableType]:
     sizes = ", ".join(f"{name}={size}" for name, size in result.sizes.items())
     label = f"{result.label} ({sizes})" if sizes and sizes != result.label else result.label
-    return Text(one_line(f"{label}: {'; '.join(result.inputs)}"), overflow="fold")
+    yield hanging(2, visible(label))
+    if result.inputs:
+        yield hanging(4, "  ", visible(listed([one_line(each) for each in result.inputs])))
 
 
-def _table(result: SizeResult) -> RenderableType:
+def _times(result: SizeResult, width: int) -> Iterator[RenderableType]:
     ran = [way for way in result.ways if not way.failed]
     columns = {name: [cell(way) for way in ran] for name, cell in _CELLS.items()}
     known = {name: cells for name, cells in columns.items() if any(cells)}
-    table = plain_table(list(known)[:1], list(known)[1:])
-    for row in zip(*known.values(), strict=True):
-        table.add_row(*map(Text, row))
-    return table
+    rows = list(zip(*known.values(), strict=True))
+    gaps = 2 * (len(known) - 1)
+    if sum(max(map(len, (name, *cells))) for name, cells in known.items()) + gaps <= width:
+        table = plain_table(list(known)[:1], list(known)[1:])
+        for row in rows:
+            table.add_row(*map(Text, row))
+        yield table
+        return
+    for way, *cells in rows:
+        told = ", ".join(f"{name} {cell}" for name, cell in zip(list(known)[1:], cells, strict=True) if cell)
+        yield hanging(2, f"{way}: {told}")
 
 
 _CELLS: dict[str, Callable[[WayResult], str]] = {

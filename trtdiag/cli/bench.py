@@ -96,7 +96,7 @@ def bench_command(
         timed = report.with_times(found.as_json())
         written = [timed.save(report_path), timed.save(page_of(report_path))]
     if not quiet and not times.to_stdout:
-        own_console().print(bench_text(found))
+        own_console().print(bench_text(found, own_console().width))
         if written:
             own_console().print(Text(f"timed: {', '.join(map(str, written))}"))
     return 0

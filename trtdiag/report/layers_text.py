@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from trtdiag.analysis.compilation import EngineFacts
 from trtdiag.engine.built_layers import LayerInfo
-from trtdiag.report.terminal_layout import plain_table
+from trtdiag.report.shown_paths import short_paths
+from trtdiag.report.terminal_layout import hanging
 from trtdiag.wording import LONG_CHARS, amount, one_line
 
 _MOST_LAYERS = 8
@@ -26,9 +25,8 @@ def slowest_text(engines: Sequence[EngineFacts]) -> RenderableType:
     whole = sum(time for _, _, time in told)
     parts: list[RenderableType] = []
     if whole:
-        slowest = sorted(told, key=lambda row: -row[2])[:_MOST_LAYERS]
         head = f"{amount(len(told), 'layer')} timed, {whole:.3f} ms; the slowest are"
-        parts += [Text(head), Padding(_table(slowest, whole), (0, 0, 1, 2))]
+        parts += [Text(head), *_lines(sorted(told, key=lambda row: -row[2])[:_MOST_LAYERS], whole), Text()]
     for index, one in enumerate(engines):
         if one.built.why:
             parts.append(
@@ -37,17 +35,17 @@ def slowest_text(engines: Sequence[EngineFacts]) -> RenderableType:
     return Group(*parts)
 
 
-def _table(rows: Sequence[tuple[int, LayerInfo, float]], whole: float) -> Table:
-    table = plain_table(numbers=("engine", "ms", "share"))
-    table.add_column("ops", overflow="fold")
+def _lines(rows: Sequence[tuple[int, LayerInfo, float]], whole: float) -> Iterator[RenderableType]:
+    """A list: ops and their lines are too long for the cells of a table."""
+    left = len(f"{rows[0][2]:.4f}")
     for index, layer, time in rows:
-        table.add_row(str(index), f"{time:.4f}", f"{time / whole:.0%}", Text(_ops(layer)))
-    return table
+        took = f"  {time:{left}.4f} ms {time / whole:4.0%}  "
+        yield hanging(len(took), took, f"engine {index}: {_ops(layer)}")
 
 
 def _ops(layer: LayerInfo) -> str:
     if not layer.ops:
         return one_line(f"none ({layer.kind or layer.name})")
-    shown = [one_line(str(origin), _LONGEST_OP_CHARS) for origin in layer.ops[:_MOST_OPS]]
+    shown = [one_line(short_paths(str(origin)), _LONGEST_OP_CHARS) for origin in layer.ops[:_MOST_OPS]]
     hidden = len(layer.ops) - _MOST_OPS
-    return "\n".join([*shown, *([f"and {amount(hidden, 'more op')}"] if hidden > 0 else [])])
+    return "; ".join([*shown, *([f"and {amount(hidden, 'more op')}"] if hidden > 0 else [])])
