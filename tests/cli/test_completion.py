@@ -64,6 +64,11 @@ def test_the_shell_is_that_of_the_environment(
     assert "$SHELL is '/bin/tcsh'" in capsys.readouterr().err
 
 
+def test_the_help_says_that_the_shell_may_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("completion", "--help") == 0
+    assert "Usage: trtdiag completion [OPTIONS] [SHELL]\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("typed", "found"), [("an", "analyze"), ("analyze --try", "--try-build")])
 def test_a_shell_that_asks_is_answered(
     typed: str, found: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

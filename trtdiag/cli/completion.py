@@ -27,7 +27,7 @@ _THEN = {
 
 
 @click.command(cls=CheckedCommand)
-@click.argument("shell", type=click.Choice(tuple(_PLACES)), required=False, metavar="SHELL")
+@click.argument("shell", type=click.Choice(tuple(_PLACES)), required=False, metavar="[SHELL]")
 @click.option("--install", is_flag=True, help="Write them to where the shell looks for them.")
 @debug_option
 def completion(shell: str | None, install: bool) -> None:
