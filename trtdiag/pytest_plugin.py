@@ -90,16 +90,19 @@ def _place(request: pytest.FixtureRequest, name: str) -> Path:
 def _known(place: Path) -> dict[str, str]:
     """Fingerprint and severity of each finding of a baseline."""
     from trtdiag.files.bounded_read import read_whole, reason
+    from trtdiag.report.shown_paths import file_address
 
+    named = file_address(str(place))
     try:
         body = json.loads(read_whole(place, _MOST_BYTES))
-        if body["format"] != FORMAT:
-            pytest.fail(f"{place} is no baseline of this trtdiag: its format is {body['format']!r}", pytrace=False)
-        return {str(each["fingerprint"]): str(each["severity"]) for each in body["findings"]}
+        if body["format"] == FORMAT:
+            return {str(each["fingerprint"]): str(each["severity"]) for each in body["findings"]}
+        why = f"{named} is no baseline of this trtdiag: its format is {body['format']!r}"
     except OSError as error:
-        pytest.fail(f"no baseline at {place} ({reason(error)}): write it with pytest --trtdiag-update", pytrace=False)
+        why = f"no baseline at {named} ({reason(error)}): write it with pytest --trtdiag-update"
     except (ValueError, LookupError, TypeError, RecursionError):
-        pytest.fail(f"{place} is damaged: write it again with pytest --trtdiag-update", pytrace=False)
+        why = f"{named} is damaged: write it again with pytest --trtdiag-update"
+    pytest.fail(why, pytrace=False)  # outside of what caught the error, which pytest would print above it
 
 
 def _gained(report: Report, known: Mapping[str, str]) -> Iterator[Finding]:

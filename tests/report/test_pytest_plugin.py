@@ -65,10 +65,14 @@ def clean() -> object:
     return torch.export.export(Doubles(), (torch.ones(2, 3),))
 
 
-def test_gained_findings_fail_until_they_are_accepted(tmp_path: Path) -> None:
+def test_gained_findings_fail_until_they_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "trtdiag_baselines" / "test_export.TestSizes.test_unet-3-4-fp-16.json"
-    with pytest.raises(pytest.fail.Exception, match=r"no baseline at .*pytest --trtdiag-update"):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pytest.fail.Exception) as caught:
         check(tmp_path, "--trtdiag", clean())
+    why = "No such file or directory): write it with pytest --trtdiag-update"
+    assert str(caught.value) == f"no baseline at {file.relative_to(tmp_path)} ({why}"
+    assert caught.value.__context__ is None, "pytest would print it above"
     check(tmp_path, "--trtdiag-update", clean())
     check(tmp_path, "--trtdiag", clean())
     assert json.loads(file.read_text())["findings"] == []

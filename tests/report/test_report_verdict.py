@@ -9,7 +9,7 @@ from sample_analysis import FINDINGS, analysis, clean_analysis, finding
 
 from trtdiag.analysis.finding import Impact, Severity
 from trtdiag.analysis.stage_timing import StageTiming
-from trtdiag.report.verdict import cause_trees, verdict
+from trtdiag.report.verdict import cause_trees, not_covered, verdict
 
 NOTE = finding(1, "MET103", Severity.INFO, "12 ops have no user source line")
 
@@ -29,6 +29,16 @@ def test_clean_names_notes_and_what_was_not_checked() -> None:
     result = verdict(clean_analysis(findings=(NOTE,), not_checked=("a", "b")))
     assert result.status == "clean"
     assert result.text == "No findings at or above warning (1 note); 2 things not checked"
+
+
+@pytest.mark.parametrize(("many", "told"), [(1, 1), (5, 5), (8, 8), (11, 8)])
+def test_what_was_not_checked_is_named_and_only_a_long_list_is_cut(many: int, told: int) -> None:
+    open_things = tuple(f"thing {number}" for number in range(many))
+    lines = not_covered(clean_analysis(not_checked=open_things))
+    assert [line for line in lines if "not checked: " in line] == [
+        f"not checked: {each}" for each in open_things[:told]
+    ]
+    assert [line for line in lines if "more not checked" in line] == [f"and {many - 8} more not checked"] * (many > 8)
 
 
 def test_clean_claims_no_more_than_findings() -> None:

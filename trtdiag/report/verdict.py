@@ -14,7 +14,7 @@ from trtdiag.grouping import grouped
 from trtdiag.report.compile_words import outcome, outcome_line, points_text
 from trtdiag.wording import amount, one_line
 
-_MOST_NOT_CHECKED = 4
+_MOST_NOT_CHECKED = 8
 _LONGEST_CHARS = 600
 NO_TENSORRT = "No TensorRT engine was built: the reference backend runs them in PyTorch"
 _WORDS = {"error": "error", "warning": "warning", "info": "note"}
