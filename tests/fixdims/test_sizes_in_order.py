@@ -59,6 +59,16 @@ def test_analyze_declares_one_dim_too(equal: Fix) -> None:
     (finding,) = [f for f in trtdiag.analyze(rows_of_mask(2)).findings if f.rule == "GRD308"]
     assert finding.fix is not None
     assert finding.fix.code + "\n" == equal.code
+    assert finding.fix.title == "declare ids.shape[0] and mask.shape[0] with one Dim (all: keeps 64 of 64 values)"
+
+
+def test_of_dims_without_an_end_nothing_is_said_to_be_kept() -> None:
+    module, example, _, _ = rows_of_mask(2)
+    open_dims = {name: {0: Dim.AUTO} for name in ("ids", "mask")}
+    found = trtdiag.analyze((module, example, {}, open_dims)).findings
+    (fix,) = [each.fix for each in found if each.rule == "GRD308"]
+    assert fix is not None
+    assert fix.title == "declare ids.shape[0] and mask.shape[0] with one Dim"
 
 
 @pytest.mark.slow  # the quick run has ordered sizes in test_fix_dims_relations.py

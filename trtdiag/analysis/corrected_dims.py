@@ -8,12 +8,15 @@ from trtdiag.analysis.finding import Applicability, Evidence, Fix
 from trtdiag.analysis.guard_groups import proof_text
 from trtdiag.dims.facts import DimSuggestion, DimSystem
 from trtdiag.dims.plan import LeafKind
+from trtdiag.grouping import grouped
 from trtdiag.symbolic.ranges import Range
-from trtdiag.wording import amount, listed
+from trtdiag.wording import amount, joined, listed
 
 _JOINT = "declare one of these dims from the other, make one of them static, or change the line"
 _TRY_OUT = "trtdiag fix-dims tries it out"
 _MOST_SITES = 4
+_EVERY_SIZE = "all"
+"""How a set says that it leaves nothing out; nobody asks what is kept then."""
 
 
 def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
@@ -27,7 +30,7 @@ def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
     suggestions, declaration = _suggestions(dims, symbols), dims.declaration
     if not suggestions:
         return None
-    said = "; ".join(s.summary for s in suggestions)
+    said = "; ".join(dict.fromkeys(s.summary for s in suggestions))
     if declaration is not None and declaration.refused:
         title = f"the guards allow {said}, and the program refuses some of these: trtdiag fix-dims finds what it takes"
         return Fix(title)
@@ -36,14 +39,24 @@ def corrected_dims(dims: DimSystem, symbols: tuple[str, ...]) -> Fix | None:
         title = f"{_JOINT}; {_TRY_OUT}"
         return Fix(title)
     complete = all(s.kept is not None and s.kept[0] == s.kept[1] and s.proof.proven for s in dims.suggestions)
-    spelled = ", ".join(dict.fromkeys(suggestion.spelled for suggestion in suggestions))
-    if len(suggestions) == 1 and suggestions[0].sites:
-        spelled = f"{listed(suggestions[0].sites, _MOST_SITES)} as {spelled}"
+    kept = "" if {s.summary for s in suggestions} == {_EVERY_SIZE} else f" ({said})"
     return Fix(
-        f"declare {spelled} ({said}){'' if proven else f'; it is not proven, and {_TRY_OUT}'}",
+        f"declare {_spelled(suggestions)}{kept}{'' if proven else f'; it is not proven, and {_TRY_OUT}'}",
         Applicability.SAFE if complete else Applicability.UNSAFE,
         _code(dims, suggestions),
     )
+
+
+def _spelled(suggestions: Sequence[DimSuggestion]) -> str:
+    """``x.shape[2] as 8*_h``; ``x.shape[0] and y.shape[0] with one Dim``."""
+    sites = grouped((each.spelled, site) for each in suggestions for site in each.sites)
+    if not sites:
+        return ", ".join(dict.fromkeys(each.spelled for each in suggestions))
+    if len(sites) == 1 and len(suggestions) > 1:
+        (places,) = sites.values()
+        if all(spelled.isidentifier() for spelled in sites) and len(places) <= _MOST_SITES:
+            return f"{joined(places)} with one Dim"
+    return ", ".join(f"{listed(places, _MOST_SITES)} as {spelled}" for spelled, places in sites.items())
 
 
 def _code(dims: DimSystem, suggestions: list[DimSuggestion]) -> str:
