@@ -6,8 +6,11 @@ import io
 import json
 import os
 import pickle
+import sys
 from collections import OrderedDict
+from collections.abc import Iterator
 from enum import Enum
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -317,3 +320,52 @@ def _spec(kind: object, context: object, *children: object) -> str:
 def test_containers_that_are_not(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         check_treespec(text)
+
+
+class Layer:
+    """A part of a cache."""
+
+
+@pytest.fixture
+def cache_of_transformers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a class that is registered as transformers' exporters register caches; ``Layer`` is of its module."""
+    module = ModuleType("transformers.stand_in")
+    module.Layer, module.Rows = Layer, type("Rows", (list,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    made, name = type("Cache", (), {}), f"{module.__name__}:Cache"
+    pytree.register_pytree_node(made, lambda cache: ([], None), lambda values, context: None, serialized_type_name=name)
+    yield name
+    pytree._deregister_pytree_node(made)
+
+
+def _part(tag: str, path: str, **rest: object) -> dict[str, object]:
+    return {"_t": tag, "p": path, **rest}
+
+
+OF_TRANSFORMERS = "transformers.stand_in:Layer"
+
+
+@pytest.mark.parametrize(
+    ("part", "made_by"),
+    [
+        (_part("obj", OF_TRANSFORMERS, s={"rows": _part("seq", "transformers.stand_in:Rows", v=[])}), ""),
+        (_part("map", "collections:OrderedDict", v={"a": [_part("type", OF_TRANSFORMERS)]}), ""),
+        (_part("seq", "builtins:tuple", v=[{"_t": ["a"]}, {"_t": "tensor", "i": 0}]), ""),
+        (_part("seq", "os:system", v=["true"]), "os:system"),
+        (_part("seq", "builtins:eval", v=["1"]), "builtins:eval"),
+        ({"keys": [_part("type", "antigravity:A")]}, "antigravity:A"),
+        (_part("map", OF_TRANSFORMERS, v={}), f"{OF_TRANSFORMERS}, which is no container"),
+        (_part("seq", "transformers.other:Rows", v=[]), "transformers.other:Rows"),
+        (_part("obj", "transformers.stand_in:Layer.real", s={}), "transformers.stand_in:Layer.real"),
+    ],
+)
+def test_caches_of_transformers_are_made_of_its_classes_alone(
+    part: object, made_by: str, cache_of_transformers: str
+) -> None:
+    text = _spec(cache_of_transformers, json.dumps(part))
+    if not made_by:
+        check_treespec(text)
+        return
+    with pytest.raises(UnsafeSpecError) as caught:
+        check_treespec(text)
+    assert str(caught.value).endswith(f" {made_by}")

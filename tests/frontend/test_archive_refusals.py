@@ -213,6 +213,9 @@ def test_an_input_class_that_is_not_registered(tmp_path: Path) -> None:
     assert error.reference == "unknown-input-type"
     assert "transformers.cache_utils.DynamicCache" in error.message
     assert "--import transformers.cache_utils (import transformers.cache_utils in Python)" in error.fix
+    text = members(path)[PROGRAM].replace(b"tests.archive_samples.Pair", b"transformers.cache_utils:DynamicCache")
+    error = refusal(changed(path, tmp_path / "exporters.pt2", {PROGRAM: text}), inspect=False)
+    assert error.fix.startswith("give the folder that transformers' exporters saved it in"), "no import registers it"
 
 
 def test_damaged_member(honest: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.models.torchvision_ops import declare_missing_ops
 
 pytestmark = pytest.mark.slow  # importing and exporting takes 10 s; KVCacheUpdate and row writes have quick tests
 
+ROOT = Path(__file__).resolve().parents[2]
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
 SMALL = {"vocab_size": 128, **SIZES}
 CACHE = {"batch_size": 1, "max_cache_len": 32, "device": "cpu"}
@@ -104,3 +106,29 @@ def test_an_encoder_whose_output_is_a_class_says_what_to_import(transformers: An
     assert "--import transformers.modeling_outputs (" in alone.stderr
     report = trtdiag.analyze(path)  # its module was imported here
     assert report.findings == ()
+
+
+def test_a_folder_of_its_exporters_is_read_where_nothing_was_exported(transformers: Any, tmp_path: Path) -> None:
+    """With the cache that the model returns, which nothing but the exporter registers."""
+    exporters = pytest.importorskip("transformers.exporters.exporter_dynamo", reason="transformers has no exporters")
+    config = transformers.LlamaConfig(**SMALL, num_key_value_heads=2, max_position_embeddings=64)
+    tokens = torch.randint(0, 128, (2, 7))
+    made = exporters.DynamoExporter().export(
+        transformers.LlamaForCausalLM(config).eval(),
+        {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)},
+        config=exporters.DynamoConfig(dynamic=False),
+    )
+    made.save_pretrained(tmp_path / "exported")
+    ops = "from tests.models.torchvision_ops import declare_missing_ops\ndeclare_missing_ops()\n"
+    (tmp_path / "missing_ops.py").write_text(ops)
+    words = [sys.executable, "-m", "trtdiag", "compile", "exported", "--backend", "reference", "-o", "compiled.pt2"]
+    words += ["--import", "missing_ops", "--no-html"]
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False, env=known)
+    assert ran.returncode == 0, ran.stderr
+    assert "verified: agrees with the original" in ran.stdout
+    compiled = torch.export.load(tmp_path / "compiled.pt2").module()
+    with torch.no_grad():
+        found = compiled(input_ids=tokens, attention_mask=torch.ones_like(tokens))
+    assert type(found.past_key_values).__name__ == "DynamicCache"
+    assert found.logits.shape == (2, 7, 128)

@@ -7,14 +7,17 @@ weights the model has none either: it is made on the meta device, by its shapes 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from trtdiag.errors import ArgumentError, CaptureError
 from trtdiag.files.bounded_read import read_whole, reason
@@ -26,6 +29,7 @@ from trtdiag.wording import shown
 CONFIG = "config.json"
 EXPORTS = "export.json"
 """Written by transformers' exporters beside the programs that they save."""
+_CONTAINER = re.compile(r'"type": ?"(transformers(?:\.\w+)*)[.:](\w+)"')
 _MOST_BYTES = 1 << 26
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _MOST_BATCH = 16
@@ -95,10 +99,11 @@ def _exported_file(folder: Path) -> Path:
     """
     manifest = _read_json(folder / EXPORTS)
     parts = manifest.get("components")
-    entries = parts.values() if isinstance(parts, Mapping) else ()
-    files = [str(each.get("file")) for each in entries if isinstance(each, Mapping)]
+    entries = [each for each in (parts.values() if isinstance(parts, Mapping) else ()) if isinstance(each, Mapping)]
+    files = [str(each.get("file")) for each in entries]
     programs = [folder / Path(file).name for file in files if file.endswith(".pt2")]
     if len(programs) == 1:
+        _register_containers(folder, entries)
         return programs[0]
     if programs:
         raise CaptureError(
@@ -113,6 +118,29 @@ def _exported_file(folder: Path) -> Path:
         fix="export with transformers' DynamoExporter, or give the folder of the model itself",
         reference="folder-not-readable",
     )
+
+
+def _register_containers(folder: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Register the classes of transformers that its programs take and return, for torch to read them again.
+
+    A model's output registers itself when its module is imported, a cache only in the process that exports it.
+    """
+    metadata = [entry["metadata"] for entry in entries if isinstance(entry.get("metadata"), Mapping)]
+    specs = (str(each.get(key, "")) for each in metadata for key in ("in_spec", "out_spec"))
+    named = sorted({found for spec in specs for found in _CONTAINER.findall(spec)})
+    if not named or find_spec("transformers") is None:  # without it, reading the program says which is unknown
+        return
+    with users_code(
+        f"the classes of {folder.name}",
+        reference="factory-failed",
+        fix="install the transformers that exported it, which export.json names",
+    ):
+        for module, name in named:
+            made = getattr(import_module(module), name)
+            if isinstance(made, type) and made not in pytree.SUPPORTED_NODES:
+                from transformers.exporters.exporter_dynamo import register_pytree_node
+
+                register_pytree_node(made)
 
 
 def _model(folder: Path, *, meta: bool) -> torch.nn.Module:

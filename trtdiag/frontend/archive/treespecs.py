@@ -95,7 +95,10 @@ def _check_context(kind: Any, context: Any) -> None:
         if not isinstance(context, str) or context not in known:
             raise UnknownTypeError(str(context)[:200])
     elif read is None:
-        _check_enums(_parsed(context))
+        parsed = _parsed(context)
+        _check_enums(parsed)
+        if kind.startswith("transformers."):
+            _check_classes(parsed)
 
 
 def _check_enums(value: Any) -> None:
@@ -115,6 +118,30 @@ def _check_enum(qualified: str) -> None:
         found = vars(found).get(part) if hasattr(found, "__dict__") else None
     if not (isinstance(found, type) and issubclass(found, Enum)):
         raise UnsafeSpecError(f"the key class {qualified[:100]} is no Enum")
+
+
+def _check_classes(value: Any) -> None:
+    """Classes that a cache of transformers is made of: its exporters import and call what the text names."""
+    kind = value.get("_t") if isinstance(value, dict) else None
+    if isinstance(kind, str) and kind in _NAMES_CLASS:
+        path = str(value.get("p"))
+        module, _, name = path.partition(":")
+        if (module, name) not in _FACTORIES:
+            found = vars(sys.modules.get(module, object)).get(name)
+            if not (module.startswith("transformers.") and isinstance(found, type)):
+                raise UnsafeSpecError(f"a part of a cache would be made by {path[:100]}")
+            if not issubclass(found, _NAMES_CLASS[kind]):
+                raise UnsafeSpecError(f"a part of a cache would call {path[:100]}, which is no container")
+    for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_classes(element)
+
+
+_NAMES_CLASS: dict[str, tuple[type, ...]] = {
+    "type": (object,),
+    "obj": (object,),  # made without calling it
+    "map": (dict,),
+    "seq": (list, tuple, set, frozenset),
+}
 
 
 def _parsed(context: Any) -> Any:
