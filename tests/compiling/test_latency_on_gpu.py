@@ -68,8 +68,8 @@ def test_what_stays_with_pytorch_is_compiled_and_agrees(tmp_path: Path, monkeypa
     state = compile_in_stages((module, (x,), {}, ({0: Dim("rows", min=1, max=33)},)), options)
     assert state.verified.passed
     assert state.optimization is not None
-    assert state.optimization.stays
-    for row in state.optimization.stays:
+    assert state.optimization.pytorch_segments
+    for row in state.optimization.pytorch_segments:
         assert row.compiled, row
     trtdiag.save(state.compiled, tmp_path / "stays.pt2")
     loaded = trtdiag.load(tmp_path / "stays.pt2")

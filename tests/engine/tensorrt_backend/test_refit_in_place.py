@@ -86,7 +86,7 @@ def test_a_prepared_run_may_be_under_way(version: str, graphs: GraphChoice | Non
 
 
 def test_a_runner_that_is_in_use_stays() -> None:
-    cache, engine, _program = _kept("10.16")
+    cache, _engine, _program = _kept("10.16")
     runner = cache.loaded(manifest())
     assert cache.take(manifest()) is None
     assert cache.loaded(manifest()) is runner

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -29,6 +30,12 @@ from trtdiag.wording import first_line
 _SEGMENT, _CODE, _ABOUT = "segment.pt2", "code.pt2", "about.json"
 _SHARED_LIBRARY = ":libstdc++.so.6"
 """The file that the linker is to find, whatever else it would take."""
+_SAVING = Lock()
+"""Saving registers for the whole process how fake tensors are pickled, and refuses where that is done already.
+
+The stage that waits for these threads holds the lock of torch's other parts.
+Source: torch._export.serde.serialize.serialize_torch_artifact, torch 2.11 to 2.15.
+"""
 NO_COMPILER = "AOTInductor needs a C++ compiler (g++ or clang++), and on a GPU the Python package triton"
 
 
@@ -84,7 +91,8 @@ def compiled_code(segment: ExportedProgram) -> bytes:
     """
     with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder:
         own, code = Path(folder) / _SEGMENT, Path(folder) / _CODE
-        torch.export.save(segment, own)
+        with _SAVING:
+            torch.export.save(segment, own)
         _compile(own, code)
         return code.read_bytes()
 
@@ -92,7 +100,8 @@ def compiled_code(segment: ExportedProgram) -> bytes:
 def packed(segment: ExportedProgram, code: bytes, device: str) -> bytes:
     """The bytes of a segment with its code: that of this one, or of one that differs in the values of weights alone."""
     own, made = io.BytesIO(), io.BytesIO()
-    torch.export.save(segment, own)
+    with _SAVING:
+        torch.export.save(segment, own)
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_ABOUT, json.dumps(asdict(Place.here(device)), sort_keys=True))
         archive.writestr(_CODE, code)

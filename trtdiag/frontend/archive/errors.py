@@ -166,9 +166,7 @@ def other_torch(
 def unknown_input_type(file: str, where: str, kind: str) -> CaptureError:
     """A container class of the inputs or outputs that is not registered with pytree."""
     if kind.startswith("transformers.") and ":" in kind:  # a cache, which no import registers
-        folder = (
-            "give the folder that transformers' exporters saved it in, with its export.json"
-        )
+        folder = "give the folder that transformers' exporters saved it in, with its export.json"
         return refusal("unknown-input-type", file, kind, where, folder)
     module = kind.rpartition(".")[0]
     known = all(map(str.isidentifier, module.split("."))) and module != "builtins"
