@@ -147,6 +147,13 @@ def test_most_elements_that_are_put_in_order(monkeypatch: pytest.MonkeyPatch) ->
         assert _codes(aten.sort.stable, _without_repeats(2, 11), stable=True, dynamic=True) == expected
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_nan_loses_no_other_element_where_all_are_compared_with_all(descending: bool) -> None:
+    x = _without_repeats(3850)
+    x[[5, 17]], x[9] = math.nan, -math.inf
+    assert check_op(aten.sort.default, (x, 0, descending), compare=_values_only).sizes == 1
+
+
 # Quick: downwards, as top-k goes.
 @pytest.mark.parametrize("descending", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", OLD_THEN_NEW)

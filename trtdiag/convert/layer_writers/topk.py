@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.cost import MOST_PAIRS, amount_in_words, greatest, require_few
+from trtdiag.convert.layer_writers.elementary import is_nan
 from trtdiag.convert.layer_writers.indices import inverse, moved
 from trtdiag.convert.layer_writers.radix_sort import MOST_SORTED, in_order
 from trtdiag.convert.layer_writers.reduction import wide
@@ -80,7 +82,9 @@ def _many(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> tup
     elif 0 < parts <= MOST_PARTS:
         order = moved(y.rank, axis, y.rank - 1)
         last = write.permute(y, order)
-        ranks = write.cast(_ranks_in_parts(write, last, op, parts), write.index)
+        # A NaN is neither before nor behind anything: two elements would get one rank, and another would be lost.
+        keys = write.select(is_nan(write, last), math.inf, last) if last.dtype.is_float else last
+        ranks = write.cast(_ranks_in_parts(write, keys, op, parts), write.index)
         counted = write.along(write.counting(last.shape[-1]), last.rank - 1, last.rank)
         counted = write.broadcast_to(counted, last.shape)
         nothing = write.filled(last.shape, 0, write.index)
