@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
@@ -41,3 +42,19 @@ def test_a_size_by_a_factor_that_no_float_holds_is_rounded_as_the_program_rounds
     for length in (4, 5, 10, 15, 20, 35, 101):
         x = torch.randn(2, 3, length)
         torch.testing.assert_close(program(x), Smaller()(x))
+
+
+@pytest.mark.parametrize("pads", [False, True])
+def test_an_engine_that_reads_a_size_by_such_a_factor_beside_what_it_is_made_of_takes_every_size(pads: bool) -> None:
+    class Both(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            y = nn.functional.interpolate(x, scale_factor=0.6, recompute_scale_factor=True)
+            if pads:
+                return nn.functional.pad(y.sin(), (0, x.shape[2] - y.shape[2])) + x
+            return y.sin().amax(2) + x.cos().amax(2)
+
+    dynamic = ({2: Dim("length", min=5, max=100)},)  # both ends are rounded up
+    program = compiled(Both(), (torch.randn(2, 3, 8),), dynamic_shapes=dynamic, keep=("aten.upsample_nearest1d.vec",))
+    for length in (5, 6, 10, 15, 99, 100):
+        x = torch.randn(2, 3, length)
+        torch.testing.assert_close(program(x), Both()(x))

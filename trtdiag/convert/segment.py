@@ -23,7 +23,8 @@ from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.network.symbol_values import solvable
 from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
-from trtdiag.symbolic import Expr, Range, Relation, Sym, bounds, compare, free_symbols, implied
+from trtdiag.symbolic import Expr, Range, Relation, Sym, compare, free_symbols, implied
+from trtdiag.symbolic.float_factors import rounded_bounds, rounds
 from trtdiag.wording import listed
 
 _LIMIT_S = 1.0
@@ -203,15 +204,16 @@ def _fresh_symbols(
 ) -> tuple[dict[Expr, Sym], dict[str, Range]]:
     """Symbols of their own for what enters and is made of symbols that nothing gives, and the ranges of all symbols.
 
-    ``(h - 1)//8 + 1`` is such a dim where nothing of ``h`` enters: as ``d0`` it can be read from the input.
+    ``(h - 1)//8 + 1`` is such a dim where nothing of ``h`` enters: as ``d0`` it can be read from the input.  So is
+    ``trunc(0.6*h)`` also where ``h`` enters, for the program computes it in floating point.
     """
     readable = {solution[0] for size in (*dims, *numbers) if (solution := solvable(size)) is not None}
     found: dict[Expr, Sym] = {}
     known = dict(ranges)
     for size in (*dims, *numbers):
-        if size not in found and not free_symbols(size) <= readable:
+        if size not in found and (rounds(size) or not free_symbols(size) <= readable):
             found[size] = Sym(f"d{len(found)}")
-            extent = bounds(size, ranges).range
+            extent = rounded_bounds(size, ranges)
             lowest = max(0, extent.min or 0) if size in dims else extent.min
             known[found[size].name] = Range(lowest, extent.max)
     return found, known

@@ -11,6 +11,7 @@ from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.network import Network, Tensor
 from trtdiag.shapes.profile import DimProfile, input_profile
 from trtdiag.symbolic import Expr, Range, bounds, evaluate, free_symbols
+from trtdiag.symbolic.float_factors import rounded_bounds
 
 # The numbers that a size can be where nothing bounds it; sizes are int64 in PyTorch.
 _LEAST = -(2**63)
@@ -98,7 +99,7 @@ def _narrowed(network: Network, box: Mapping[str, Range]) -> Mapping[str, Range]
     every = {**box, **ranges}
     for name, definition in network.definitions.items():
         if name in ranges and free_symbols(definition) <= every.keys():
-            narrower = ranges[name].intersect(bounds(definition, every).range)
+            narrower = ranges[name].intersect(rounded_bounds(definition, every))
             ranges[name] = every[name] = ranges[name] if narrower.empty else narrower
     return ranges
 

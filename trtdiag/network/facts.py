@@ -27,6 +27,7 @@ from trtdiag.symbolic import (
 from trtdiag.symbolic.build import ONE
 from trtdiag.symbolic.conditions import Tree
 from trtdiag.symbolic.expr import Compare, Mul, Pow, Truth
+from trtdiag.symbolic.float_factors import rounded_bounds
 from trtdiag.symbolic.shared_symbols import related, tied_groups
 
 _LIMIT_S = 1.0
@@ -55,7 +56,7 @@ class ShapeConstraints:
         self.given = tuple(given)
         self.definitions = dict(definitions or {})
         self._expanded = _resolved(self.definitions)
-        follow = {name: bounds(expr, ranges).range for name, expr in self._expanded.items()}
+        follow = {name: rounded_bounds(expr, ranges) for name, expr in self._expanded.items()}
         self.ranges = {**ranges, **{name: ranges.get(name, Range()).intersect(own) for name, own in follow.items()}}
         narrowed: list[Condition] = []
         for name, own in follow.items():

@@ -22,6 +22,7 @@ from trtdiag.symbolic import (
     to_text,
 )
 from trtdiag.symbolic.build import linear_terms
+from trtdiag.symbolic.float_factors import rounds
 
 
 def solvable(expr: Expr) -> tuple[str, Fraction, Fraction] | None:
@@ -104,7 +105,8 @@ def _check(network: Network, reads: Sequence[_Read], values: Mapping[str, int]) 
             allowed = network.ranges.get(name, Range())
             if values[name] not in allowed:
                 raise _refused(port, seen, f"{to_text(expr)} with {name} in {allowed}")
-    defined = [compare(Relation.EQ, Sym(name), expr) for name, expr in network.definitions.items()]
+    exact = [(name, expr) for name, expr in network.definitions.items() if not rounds(expr)]
+    defined = [compare(Relation.EQ, Sym(name), expr) for name, expr in exact]
     for condition in (*network.given, *defined):
         names = free_symbols(condition)
         if names <= values.keys() and not holds(condition, values):

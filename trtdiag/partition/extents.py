@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from functools import lru_cache
-
 from trtdiag.graph.segment import DimSource
 from trtdiag.graph.values import NumberValue, TensorValue, Value
 from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
-from trtdiag.symbolic.tree import children, free_symbols, is_condition
-
-_EXACT_BITS = 21
-"""Of a factor: with sizes below 2**32, products with it have the 53 bits of a float at most."""
-
-
-@lru_cache(maxsize=4096)
-def rounds(expr: Expr | Condition) -> bool:
-    """Whether a factor such as 0.6 makes floats round where fractions do not: 5 * 0.6 is 3.0, and less as fractions."""
-    if isinstance(expr, Num):
-        return (
-            isinstance(expr.value, Fraction) and max(map(abs, expr.value.as_integer_ratio())).bit_length() > _EXACT_BITS
-        )
-    return any(rounds(child) for child in children(expr))
+from trtdiag.symbolic.float_factors import rounds
+from trtdiag.symbolic.tree import free_symbols, is_condition
 
 
 class Extents:

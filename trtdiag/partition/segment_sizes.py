@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.segment import LocalSize, SizeInput
-from trtdiag.partition.extents import Extents, rounds
+from trtdiag.partition.extents import Extents
 from trtdiag.partition.op_graph import OpGraph, SizeNode
+from trtdiag.symbolic.float_factors import rounds
 from trtdiag.symbolic.text import to_text
 
 
