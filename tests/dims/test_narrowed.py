@@ -97,10 +97,10 @@ class Relu(nn.Module):
 @pytest.mark.parametrize(
     ("module", "severity", "said", "left"),
     [
-        (Table(), Severity.WARNING, "x.shape[0] (4*_rows) takes at most 200", "min=2, max=50)"),
+        (Table(), Severity.WARNING, "x.shape[0] (4*_rows) takes at most 200", "min=1, max=50)"),
         (Branches(), Severity.WARNING, "x.shape[0] (4*_rows) takes at most 508", "min=2, max=127)"),
         (Groups(), Severity.INFO, "x.shape[0] (4*_rows) takes at least 8", "min=2, max=300)"),
-        (Relu(), None, "", ""),  # torch's range of _rows begins at 2 there as well, and the program takes 4
+        (Relu(), None, "", ""),  # torch's range of _rows begins at 2 there, and the program takes 4
     ],
     ids=["table", "branch", "smallest", "all"],
 )

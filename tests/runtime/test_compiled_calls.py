@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,3 +210,38 @@ def test_sizes_of_derived_dims_are_said_in_numbers_and_by_sites() -> None:
     with pytest.raises(ShapeOutOfRangeError) as caught:
         compiled_program(capture(open_))(torch.randn(2, 12))
     assert "x.shape[1] is 12; allowed is x.shape[1] // 12 != 1" in caught.value.because
+
+
+class Least(nn.Module):
+    """``x.shape[0]`` in blocks of 4: whether anything asks how many there are."""
+
+    def __init__(self, asks: bool) -> None:
+        super().__init__()
+        self.asks = asks
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x).reshape(-1, 4, 3).sum(1) if self.asks else torch.relu(x) + x[-1]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("least", [None, 1, 2])
+def test_the_least_size_of_a_derived_dim_is_taken_where_the_exported_program_takes_it(
+    asks: bool, least: int | None, tmp_path: Path
+) -> None:
+    """torch's range of the root begins at 2 whatever was declared, as it takes no symbol for 1 while it traces."""
+    blocks = Dim("_blocks", min=least, max=10)
+    exported = torch.export.export(Least(asks), (torch.randn(20, 3),), dynamic_shapes=({0: 4 * blocks},))
+    torch.export.save(exported, tmp_path / "least.pt2")
+    for source in (exported, tmp_path / "least.pt2"):
+        program, taken = compiled_program(capture(source)), []
+        for size in (4, 8, 40):
+            x = torch.randn(size, 3)
+            try:
+                wanted = exported.module()(x)
+            except AssertionError:
+                with pytest.raises(ShapeOutOfRangeError, match=r"allowed is 8 to 40 in steps of 4"):
+                    program(x)
+                continue
+            torch.testing.assert_close(program(x), wanted)
+            taken.append(size)
+        assert taken == ([8, 40] if asks or least == 2 else [4, 8, 40])

@@ -24,6 +24,7 @@ from trtdiag.frontend.inputs import example_sizes, input_tensors
 from trtdiag.frontend.node_origins import op_origins
 from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
 from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
+from trtdiag.frontend.read_guards import with_ranges_of_roots
 from trtdiag.frontend.recorded_conditions import in_roots, recorded_guards
 from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_private import (
@@ -77,7 +78,7 @@ def program_of(
     if summary is not None:
         schema = None if summary.schema_version is None else ".".join(map(str, summary.schema_version))
         versions = replace(versions, exporting_torch=summary.torch_version, schema=schema)
-    return Program(
+    program = Program(
         label=label,
         kind=kind,
         exported=exported,
@@ -95,6 +96,7 @@ def program_of(
         pins=pinned_dims(env, inputs, stacks),
         joins=joined_dims(env, inputs, stacks),
     )
+    return program if exported is None else with_ranges_of_roots(program)
 
 
 def _names(outcome: Exported, inputs: Sequence[InputTensor]) -> dict[str, str]:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import finalize
 
 import sympy
 
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program, RawGuard
+from trtdiag.frontend.torch_private import derived_ranges
 from trtdiag.symbolic import ExpressionError, from_sympy, holds, is_condition, parse_condition
+from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Condition
+from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols
 
 _MOST_TRIES = 24
+_TRACED_FROM = 2
 
 
 def read_guard(guard: RawGuard, sites: Sites) -> Condition:
@@ -49,9 +53,14 @@ def read_guards(program: Program) -> tuple[ReadGuard, ...]:
     found = _READ.get(id(program))
     if found is None:
         sites = Sites(program)
-        found = _READ[id(program)] = tuple(_read(guard, sites) for guard in program.guards)
-        finalize(program, _READ.pop, id(program), None)
+        found = tuple(_read(guard, sites) for guard in program.guards)
+        _remember(program, found)
     return found
+
+
+def _remember(program: Program, found: tuple[ReadGuard, ...]) -> None:
+    _READ[id(program)] = found
+    finalize(program, _READ.pop, id(program), None)
 
 
 def _read(guard: RawGuard, sites: Sites) -> ReadGuard:
@@ -61,6 +70,35 @@ def _read(guard: RawGuard, sites: Sites) -> ReadGuard:
         return ReadGuard(guard, None, f"{error.args[0]} is no dim of an input")
     except ExpressionError as error:
         return ReadGuard(guard, None, str(error))
+
+
+def with_ranges_of_roots(program: Program) -> Program:
+    """The program with the declared ranges of derived Dims' roots, where they begin at 2 for torch alone.
+
+    torch takes no symbol for 0 or 1 while it traces, and writes a guard wherever that decided anything.  What none
+    refuses, the exported program takes: ``4*_h`` is 4 then.
+    """
+    assert program.exported is not None
+    found = dict(program.ranges)
+    declared: dict[str, int] = {}
+    for size, asked in derived_ranges(program.exported.range_constraints):
+        made = affine(size)
+        known = None if made is None else found.get(made[0])
+        if made is not None and made[1] > 0 and known is not None and known.min == _TRACED_FROM:
+            least = asked.unscaled(*made[1:]).min or 0
+            declared[made[0]] = max(declared.get(made[0], 0), least)
+    if not declared:
+        return program
+    guards = read_guards(program)
+    for symbol, least in declared.items():
+        own = [read.condition for read in guards if read.condition and free_symbols(read.condition) == {symbol}]
+        low = _TRACED_FROM
+        while low > least and all(holds(condition, {symbol: low - 1}) for condition in own):
+            low -= 1
+        found[symbol] = Range(low, found[symbol].max)
+    widened = replace(program, ranges=found)
+    _remember(widened, guards)
+    return widened
 
 
 def another_point(program: Program) -> dict[str, int] | None:

@@ -16,6 +16,9 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.graph.source import NO_STACK, OWN, Frame, Stack
+from trtdiag.symbolic.expr import Expr
+from trtdiag.symbolic.from_sympy import expr_from_sympy
+from trtdiag.symbolic.functions import ExpressionError
 from trtdiag.symbolic.ranges import INT64_MAX, Range
 
 
@@ -88,6 +91,16 @@ def _end(value: Any) -> int | None:
 def plain_ranges(constraints: Mapping[Any, Any]) -> dict[str, Range]:
     """``range_constraints`` of plain symbols; entries keyed by expressions follow from them and are left out."""
     return {str(key): value_range(vr) for key, vr in constraints.items() if getattr(key, "is_Symbol", False)}
+
+
+def derived_ranges(constraints: Mapping[Any, Any]) -> list[tuple[Expr, Range]]:
+    """``range_constraints`` of sizes that are made of symbols: of derived Dims as they were declared."""
+    found = []
+    for key, vr in constraints.items():
+        if not getattr(key, "is_Symbol", True):
+            with suppress(ExpressionError):  # nothing that a Dim could be
+                found.append((expr_from_sympy(key), value_range(vr)))
+    return found
 
 
 def running_schema() -> str | None:
