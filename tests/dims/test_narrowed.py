@@ -130,3 +130,21 @@ def test_sizes_that_a_shapes_spec_declares_are_sizes_of_inputs_and_not_of_data()
     assert finding.message.startswith("guard x.shape[0] % 4 == 0 breaks the declared range of x.shape[0]: ")
     assert finding.fix is not None
     assert "\nx_dim0 = 4 * _x_dim0\ny_dim0 = 8 * _x_dim0\n" in finding.fix.code
+
+
+class Squeezes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.amax(1, keepdim=True).squeeze() * 2
+
+
+@pytest.mark.parametrize(("least", "rules"), [(1, ["GRD301"]), (2, [])])
+def test_a_squeeze_of_a_dim_that_may_be_1_is_a_condition_that_torch_does_not_write(
+    least: int, rules: list[str]
+) -> None:
+    shapes = {"x": {0: Dim("rows", min=least, max=300)}}
+    findings = analyze((Squeezes(), (torch.randn(36, 3),), {}, shapes)).findings
+    assert [each.rule for each in findings if each.rule.startswith("GRD")] == rules
+    for each in findings[: len(rules)]:
+        assert each.message == "guard rows != 1 breaks the declared range of rows: rows = 2 works, rows = 1 fails"
+        assert each.fix is not None
+        assert 'Dim("rows", min=2, max=300)' in each.fix.code

@@ -245,3 +245,23 @@ def test_the_least_size_of_a_derived_dim_is_taken_where_the_exported_program_tak
             torch.testing.assert_close(program(x), wanted)
             taken.append(size)
         assert taken == ([8, 40] if asks or least == 2 else [4, 8, 40])
+
+
+@pytest.mark.parametrize("dim", [None, 0, -2, (0, 1)])
+def test_a_size_of_1_that_a_squeeze_would_take_away_is_refused(dim: int | tuple[int, ...] | None) -> None:
+    """The exported program has no guard, and gives a tensor of fewer dims there than it was traced with."""
+
+    class Squeezes(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (torch.relu(x).squeeze() if dim is None else torch.relu(x).squeeze(dim)) * 2
+
+    batch = Dim("batch", min=1, max=9)
+    exported = torch.export.export(Squeezes(), (torch.randn(5, 3),), dynamic_shapes=({0: batch},))
+    program = compiled_program(capture(exported))
+    for size in (2, 9):
+        x = torch.randn(size, 3)
+        torch.testing.assert_close(program(x), exported.module()(x))
+    assert exported.module()(torch.randn(1, 3)).shape == (3,)
+    with pytest.raises(ShapeOutOfRangeError) as caught:
+        program(torch.randn(1, 3))
+    assert "x.shape[0] is 1; allowed is x.shape[0] != 1" in caught.value.because

@@ -62,8 +62,10 @@ def gather(program: Program) -> Gathered:
 
 
 def origin_of_guard(guard: RawGuard) -> GuardOrigin:
-    """Where a guard comes from; an assertion node does not tell whether from a Python branch."""
+    """Where a guard comes from; an assertion node does not tell whether from a Python branch, a squeeze is none."""
     origin = GuardOrigin.traced(guard.found_in, guard.stack, guard.op, guard.node)
+    if guard.found_in == "squeeze":
+        return replace(origin, branch=False)
     return replace(origin, branch=None) if guard.found_in == "_assert_scalar" else origin
 
 

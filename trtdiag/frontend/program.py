@@ -103,7 +103,8 @@ class RawGuard:
 
     Attributes:
         condition: Its text (over ``L['x'].size()[1]``) or torch's sympy object.
-        found_in: ``_guards_code``, ``ShapeEnv``, ``_assert_scalar``, ``export error``.
+        found_in: ``_guards_code``, ``ShapeEnv``, ``_assert_scalar``, ``export error``; ``squeeze``, of which torch
+            writes none.
         stack: The Python lines that caused it, where known.
         node: The graph node that carries it, where there is one.
         op: The op that asked for it (``aten.view.default``), where it was seen while tracing.

@@ -26,6 +26,7 @@ from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
 from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.frontend.read_guards import with_ranges_of_roots
 from trtdiag.frontend.recorded_conditions import in_roots, recorded_guards
+from trtdiag.frontend.squeezed_sizes import kept_by_squeezes
 from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_private import (
     backed_hints,
@@ -74,6 +75,7 @@ def program_of(
         if env is not None and stacks is not None:
             stacks.also_in_roots(replacements(env))
         guards = [_with_stack(guard, stacks) for guard in recorded_guards(exported, env)]
+        guards += kept_by_squeezes(exported)
     versions = Versions(str(torch.__version__), str(torch.__version__), running_schema(), running_schema())
     if summary is not None:
         schema = None if summary.schema_version is None else ".".join(map(str, summary.schema_version))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch._export.verifier import TrainingIRVerifier
@@ -24,6 +24,7 @@ def rebuilt_program(
     ranges: Mapping[Any, Any] | None = None,
     same_modules: bool = False,
     in_place: bool = False,
+    guards: Iterable[str] = (),
 ) -> ExportedProgram:
     """A program that is called like ``exported`` and accepts what it accepts; ``exported`` stays as it is.
 
@@ -38,6 +39,7 @@ def rebuilt_program(
         ranges: Its ``range_constraints``; ``None``: as they are in ``exported``.
         same_modules: Whether the graph has the nodes of ``exported`` under their names.
         in_place: Whether ops of the graph change tensors, which programs that were taken apart into core ops do not.
+        guards: Conditions beside those of ``exported``, in torch's words.
     """
     # Modules below the root are no places of another graph; the root's entry holds the calling convention.
     entries = [copy.copy(entry) for entry in exported.module_call_graph if same_modules or entry.fqn == ""]
@@ -52,7 +54,7 @@ def rebuilt_program(
         constants=dict(constants),
         verifiers=[TrainingIRVerifier] if in_place else exported.verifiers,
     )
-    made._guards_code = list(exported._guards_code)
+    made._guards_code = list(dict.fromkeys([*exported._guards_code, *guards]))
     return made
 
 

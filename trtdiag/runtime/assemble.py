@@ -24,6 +24,7 @@ from trtdiag.convert.row_writes import VIEWS
 from trtdiag.engine.build import Engine
 from trtdiag.errors import InternalError
 from trtdiag.frontend.rebuilt_program import rebuilt_program
+from trtdiag.frontend.squeezed_sizes import kept_by_squeezes
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import ATEN, CAST, OpOverload, named_arguments, short_name
 from trtdiag.lower.lowered_facts import Lowered
@@ -116,7 +117,8 @@ class _Assembly:
         state, constants = self._held(inputs, outputs)
         signature = ExportGraphSignature(inputs, outputs)
         root, graph = self.lowered.graph_module, self._draft.graph
-        return rebuilt_program(exported, root, graph, signature, state, constants, in_place=bool(rows))
+        guards = (str(guard.condition) for guard in kept_by_squeezes(exported))
+        return rebuilt_program(exported, root, graph, signature, state, constants, in_place=bool(rows), guards=guards)
 
     def _placeholders(self) -> list[Node]:
         """Copy every placeholder; engines follow the last parameter or buffer, where torch expects buffers."""
