@@ -12,8 +12,8 @@ ARGS ?=
 TORCH ?=
 CONSTRAINTS ?= constraints.txt
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
-# Each process computes on one core.
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --jobs $(JOBS)
+# Each process computes on one core.  sympy keeps 1,000 results otherwise, fewer than a test needs again.
+PYTEST = OMP_NUM_THREADS=1 SYMPY_CACHE_SIZE=100000 $(BIN)/python -m pytest --jobs $(JOBS)
 
 # Images of containers often forbid bytecode: each process would compile all that it imports, torch among it.
 unexport PYTHONDONTWRITEBYTECODE

@@ -18,6 +18,11 @@ def take_fewer() -> None:
     _quick = True
 
 
+def all_is_run() -> bool:
+    """Whether this is not the quick run, which leaves out checks of what it has checked in another way."""
+    return not _quick
+
+
 def cases(everywhere: int) -> int:
     """A fifth of them in the quick run, but no fewer than 20; ``make test-all`` takes all."""
     return min(everywhere, max(LEAST, everywhere // PART)) if _quick else everywhere

@@ -51,7 +51,8 @@ def _agrees(program: object, sizes: tuple[int, ...] = (1, 7, 64)) -> None:
             torch.testing.assert_close(program(x)[name], value, rtol=1e-5, atol=1e-6)  # type: ignore[operator]
 
 
-@pytest.fixture(scope="module", params=["first", "last"])
+# Quick: the new engine comes before it.
+@pytest.fixture(scope="module", params=["first", pytest.param("last", marks=pytest.mark.slow)])
 def half(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program with an engine for one half: the new one comes after it or before it."""
     folder = tmp_path_factory.mktemp("half")

@@ -154,6 +154,7 @@ class TestChoosing:
             choice._times = lambda found=ways[0]: setattr(found, "time_ms", 3.0) or 10.0  # type: ignore[method-assign]
             assert choice.made(verified).pytorch_segments == taken
 
+    @pytest.mark.slow  # quick: a way that a block lacks is not taken for it, in test_latency.py
     def test_what_crashes_the_compiler_stays_eager(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(package, "_compile", COMPILE)
         monkeypatch.setattr(package, "_PROCESS", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")

@@ -108,6 +108,7 @@ class TestChoosing:
             # float32, sums of at most 36 terms in another order
             torch.testing.assert_close(loaded(x), module(x), rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.slow  # quick: the same of segments in PyTorch, in test_compiled_pytorch_segments.py
     def test_what_does_not_agree_or_is_hardly_faster_is_not_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _timed(monkeypatch, IN_TURNS, [10.0, 9.81, 2.0])
         refused = []

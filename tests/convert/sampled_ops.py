@@ -40,7 +40,8 @@ class Sampled:
             for dynamic in (False, True) if self.dynamic else (False,):
                 another = torch.float32 in self.dtypes and dtype is not torch.float32
                 # With dynamic dims the sizes of the sample itself are compared, too.
-                repeats = (dynamic or dtype is torch.float16) if another else (self.dynamic and not dynamic)
+                shown = dtype is torch.float16 or (dtype is torch.bool and torch.int64 in self.dtypes)
+                repeats = (dynamic or shown) if another else (self.dynamic and not dynamic)
                 words = (self.op, str(dtype).removeprefix("torch."), "dynamic" if dynamic else "static")
                 marks = [pytest.mark.slow] if repeats else []
                 found.append(pytest.param((self, dtype, dynamic), id="-".join(words), marks=marks))

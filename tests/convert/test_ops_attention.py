@@ -47,8 +47,8 @@ def _layers(*args: Any, target: str = "11.4", **kwargs: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-# Ranks between the least and the greatest are as these.
-@thinned("shape", SHAPES, every=1000)
+# Quick: the rank that models have; fewer and more dims are reshaped to it.
+@pytest.mark.parametrize("shape", [SHAPES[0], *(pytest.param(shape, marks=pytest.mark.slow) for shape in SHAPES[1:])])
 # Halves go the same way; the quick run has them without ranks and masks, below.
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float16, marks=pytest.mark.slow)])
 def test_ranks_and_masks(shape: tuple[int, ...], dtype: torch.dtype, target: str) -> None:
@@ -126,7 +126,8 @@ class _OfAGpu(torch.nn.Module):
         return getattr(torch.ops.aten, self.name.split(".")[1])(query, key, value, *given, scale=0.3)[0]
 
 
-@pytest.mark.parametrize("name", sorted(ON_GPU))
+# Quick: the first and the last; they differ in the place of their arguments, which the schema test holds.
+@thinned("name", sorted(ON_GPU), every=9)
 def test_a_kernel_for_gpus_whose_other_results_nobody_reads(name: str) -> None:
     """Its program cannot run here; that of the engine is compared with what the op means."""
     batch, steps = Dim("batch", min=1, max=5), Dim("steps", min=2, max=9)
@@ -262,11 +263,11 @@ def _compiled_of(name: str, heads: int, **more: Any) -> Any:
 @pytest.mark.parametrize(
     ("name", "heads", "more"),
     [
-        ("_flash_attention_forward", 4, {}),
+        pytest.param("_flash_attention_forward", 4, {}, marks=pytest.mark.slow),  # quick: with fewer heads, and causal
         ("_flash_attention_forward", 2, {"window_size_left": -1, "window_size_right": -1}),
         ("_flash_attention_forward", 4, {"causal": True}),
         ("_efficient_attention_forward", 4, {}),
-        ("_efficient_attention_forward", 4, {"mask_type": 1}),
+        pytest.param("_efficient_attention_forward", 4, {"mask_type": 1}, marks=pytest.mark.slow),  # quick: the other
         ("_efficient_attention_forward", 4, {"mask_type": 2}),
     ],
 )

@@ -64,7 +64,7 @@ def test_all_samples(name: str, target: str) -> None:
         ((1, 1), (1, 1)),
         ((2, 2, 2, 2, 2, 3), (3, 2)),
     ],
-    every=5,
+    every=20,
 )
 def test_matmul_of_all_ranks(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     a, b = torch.randn(left), torch.randn(right)

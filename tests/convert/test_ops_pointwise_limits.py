@@ -8,6 +8,8 @@ import pytest
 import torch
 
 from tests.convert.op_check import check_op
+from tests.harness.rows import thinned
+from tests.random_cases import some
 from tests.runtime.compiling import NARROW, compiled
 
 aten = torch.ops.aten
@@ -96,9 +98,8 @@ def test_conversions() -> None:
     assert _code(aten._to_copy.default, INTEGERS, dtype=torch.int64, target="8.6") == ""  # int32 in the engine
 
 
-@pytest.mark.parametrize(
-    "mask", [0, 1, -1, 7, 8, 0b101100, -8, -2, 2**31 - 1, 2**62 + 5, 2**63 - 1, -(2**63), -(2**40)]
-)
+# Quick: each second: both ends, a number of one bit, of several, and of more than 32.
+@thinned("mask", [0, 1, -1, 7, 8, 0b101100, -8, -2, 2**31 - 1, 2**62 + 5, 2**63 - 1, -(2**40), -(2**63)], every=2)
 def test_bits_with_a_number(mask: int) -> None:
     for op in (aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor):
         assert _code(op.Scalar, LARGE, mask) == ""
@@ -132,11 +133,11 @@ def test_halves_beside_numbers_that_half_precision_has_no_digits_for(number: flo
 def test_mixed_dtypes(target: str) -> None:
     rows = ROWS[:2]
     operands = [rows, rows.half(), (rows * 3).long(), (rows * 3).int(), rows > 0, torch.tensor(2.5), torch.tensor(3)]
-    for left in operands:
-        for right in (*operands, 2, 0.5, True):
-            less = aten.lt.Tensor if isinstance(right, torch.Tensor) else aten.lt.Scalar
-            for op in (aten.add.Tensor, less):
-                assert _code(op, left, right, target=target) == ""
+    pairs = [(left, right) for left in operands for right in (*operands, 2, 0.5, True)]
+    for left, right in some(pairs, 3):  # 3 and 10 to a row: each operand is on each side
+        less = aten.lt.Tensor if isinstance(right, torch.Tensor) else aten.lt.Scalar
+        for op in (aten.add.Tensor, less):
+            assert _code(op, left, right, target=target) == ""
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (13, 1, 7), (8193,)])

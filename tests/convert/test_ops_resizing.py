@@ -81,15 +81,16 @@ def test_smooth_by_factor(name: str, align: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["upsample_bilinear2d", "_upsample_bicubic2d_aa"])
-# Static sizes are quick with each factor.
-@thinned("factor", DYNAMIC, every=3)
+# Quick: the first; static sizes are quick with each factor.
+@pytest.mark.parametrize("factor", [DYNAMIC[0], *(pytest.param(each, marks=pytest.mark.slow) for each in DYNAMIC[1:])])
 def test_smooth_by_factor_of_any_size(name: str, factor: float) -> None:
     assert converted(f"aten.{name}.vec", _image(2), None, False, [factor] * 2, dynamic=True, target="8.6") == 4
 
 
 # Sizes as they are need no quick row beside larger and smaller ones.
 @thinned("size", [[22, 5], [1, 1], [11, 9]], every=9)
-@pytest.mark.parametrize("align", [False, True])
+# Quick: corners that are not aligned; by factors they are, too.
+@pytest.mark.parametrize("align", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_smooth_by_size(size: list[int], align: bool) -> None:
     x = _image(2)
     for name in ("upsample_bilinear2d", *_BLURRED):
@@ -107,9 +108,15 @@ def test_integers_are_refused_where_they_would_be_averaged() -> None:
     converted("aten.upsample_bilinear2d.vec", x, [8, 8], False, None, refused="integer-resize")
 
 
-@pytest.mark.parametrize("mode", [0, 1, 2])
-# Every padding is slow; the ends are other code.
-@thinned("padding", [0, 1, 2], every=2)
+# Quick: each mode once, and each padding that is other code.
+@pytest.mark.parametrize(
+    ("mode", "padding"),
+    [
+        pytest.param(mode, padding, marks=() if (mode, padding) in ((0, 2), (1, 0), (2, 0)) else pytest.mark.slow)
+        for mode in (0, 1, 2)
+        for padding in (0, 1, 2)
+    ],
+)
 def test_points_inside_and_outside_of_an_image(mode: int, padding: int) -> None:
     grid = torch.rand(2, 4, 9, 2) * 2.4 - 1.2
     for align in (False, True):

@@ -154,11 +154,12 @@ def test_a_nan_loses_no_other_element_where_all_are_compared_with_all(descending
     assert check_op(aten.sort.default, (x, 0, descending), compare=_values_only).sizes == 1
 
 
-# Quick: downwards, as top-k goes.
+# Quick: downwards, as top-k goes, along the last axis.
+@pytest.mark.parametrize("axis", [1, pytest.param(0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("descending", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_more_elements_than_the_layer_puts_in_order(
-    target: str, descending: bool, monkeypatch: pytest.MonkeyPatch
+    target: str, descending: bool, axis: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three parts of comparisons, of which the last is shorter; equal elements keep their order."""
     monkeypatch.setattr(topk, "MOST_K", 9)
@@ -166,17 +167,17 @@ def test_more_elements_than_the_layer_puts_in_order(
     monkeypatch.setattr(topk, "MOST_PARTS", 40)
     monkeypatch.setattr(op_check, "GREATEST", 25)
     values = _without_repeats(3, 23) // 2
-    for axis, x in ((1, values), (0, values.T.contiguous())):
-        for dynamic in (False, True):
-            outcome = check_op(aten.sort.stable, (x,), _sorting(axis, descending), dynamic=dynamic, target=target)
-            assert outcome.converted is not None
-            assert "TopK" not in {placed.layer.kind for placed in outcome.converted.network.layers}
+    x = values if axis else values.T.contiguous()
+    for dynamic in (False, True):
+        outcome = check_op(aten.sort.stable, (x,), _sorting(axis, descending), dynamic=dynamic, target=target)
+        assert outcome.converted is not None
+        assert "TopK" not in {placed.layer.kind for placed in outcome.converted.network.layers}
     assert not _codes(aten.topk.default, _without_repeats(3, 23), 10)
 
 
-# Quick: downwards, as top-k goes.
+# Quick: downwards, as top-k goes, and 64 bits, whose digits are those of 32 and as many again.
 @pytest.mark.parametrize("descending", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("dtype", [pytest.param(torch.int32, marks=pytest.mark.slow), torch.int64], ids=str)
 def test_whole_numbers_are_put_in_order_by_their_digits(
     dtype: torch.dtype, descending: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

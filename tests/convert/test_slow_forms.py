@@ -64,10 +64,8 @@ def activations(segment: ConvertedSegment) -> int:
 
 NORMS = {"instance": nn.InstanceNorm2d(6, affine=True), "group": nn.GroupNorm(2, 6)}
 ACTS = {"relu": nn.ReLU(), "leaky": nn.LeakyReLU(0.1), "identity": nn.LeakyReLU(1.0), "random": nn.RReLU()}
-# Each norm, activation and precision; the other pairs are slow.
+# Each norm and precision, with the activations that are not written as such; the other pairs are slow.
 QUICK = {
-    ("instance", "relu", Precision.FP16),
-    ("group", "leaky", Precision.KEEP),
     ("instance", "identity", Precision.KEEP),
     ("group", "random", Precision.FP16),
 }
@@ -128,7 +126,8 @@ def test_other_pixels_are_shuffled(target: str, precision: Precision) -> None:
     assert not any(isinstance(layer, Deconvolution) for layer in layers)
 
 
-@pytest.mark.parametrize("channels", [1, 3, 7, 12])
+# Quick: the least and the greatest.
+@thinned("channels", [1, 3, 7, 12], every=4)
 def test_channels_that_are_no_eights_are_shuffled(channels: int) -> None:
     layers = [placed.layer for placed in segment_of(Grown(channels, 2), "8.6", Precision.FP16).network.layers]
     assert not any(isinstance(layer, Deconvolution) for layer in layers)

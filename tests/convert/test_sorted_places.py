@@ -11,6 +11,7 @@ from torch.export import Dim
 from tests.convert.family_samples import converted
 from tests.convert.function_program import converted as one_segment
 from tests.convert.op_check import OLD_THEN_NEW
+from tests.random_cases import some
 from trtdiag.convert.layer_writers import scatter
 from trtdiag.network import run
 from trtdiag.options import CompileOptions
@@ -61,7 +62,8 @@ def test_sums(places: int, count: int, target: str) -> None:
     ],
 )
 def test_reductions(reduce: str) -> None:
-    for include_self in (True, False):
+    # Quick: without what is there; the kernel of few places has both.
+    for include_self in some((False, True)):
         kwargs = {"include_self": include_self}
         x, source = torch.randn(3, 23), torch.randn(3, 57)
         assert converted(REDUCE, x, 1, _index(23, 3, 57), source, reduce, kwargs=kwargs, target="8.6") == 1

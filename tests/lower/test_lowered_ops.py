@@ -12,7 +12,6 @@ from torch.export import Dim, export
 from torch.fx import Node
 from torch.nn import functional as F
 
-from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, keep_nothing, targets
 
 Op = Callable[..., Tensor | tuple[Tensor, ...]]
@@ -124,8 +123,8 @@ def check_decomposed(names: Sequence[str]) -> None:
     assert set(names) <= {str(node.target) for node in exported.graph.nodes}
 
 
-# Quick: two parts of five, of all kinds of ops; converters are compared with PyTorch by themselves.
-@thinned("part", range(PARTS), every=4)
+# Quick: one part of five, of all kinds of ops; converters are compared with PyTorch by themselves.
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
 def test_ops_are_decomposed_and_give_the_same_numbers(part: int) -> None:
     check_decomposed(list(OPS)[part::PARTS])
 

@@ -79,7 +79,7 @@ def test_a_loaded_no_grad_block_with_a_derived_dim(tmp_path: Path) -> None:
     assert lowered.guards == program.guards
     flat = [torch.randn(6, 4)]
     spec = pytree_of(flat)
-    assert_same(user_outputs(lowered, flat), called(exported, spec, flat))
+    assert_same(user_outputs(lowered, flat), called(exported.module(), spec, flat))
 
 
 class Autocast(nn.Module):
@@ -114,8 +114,8 @@ def test_the_casts_of_autocast_become_ops() -> None:
     flat = [torch.randn(11, 4)]
     spec = pytree_of(flat)
     with torch.no_grad():
-        got, eager = user_outputs(lowered, flat), called(exported, spec, flat)
-        torchs = called(exported.run_decompositions(), spec, flat)
+        got, eager = user_outputs(lowered, flat), called(exported.module(), spec, flat)
+        torchs = called(exported.run_decompositions().module(), spec, flat)
     assert [value.dtype for value in got] == [value.dtype for value in eager]
     # The same casts and the same kernels; what is left is the order of sums in bfloat16's 8 bits.
     assert_same(got, eager, rtol=2**-7, atol=2**-7)
@@ -142,7 +142,7 @@ def test_an_op_that_autocast_changes_inside_is_taken_apart() -> None:
     assert lowered.limits == ()
     assert {"aten._to_copy.default", "aten.bmm.default"} <= targets(lowered)
     flat = [torch.randn(11, 4)]
-    (got,), (wanted,) = user_outputs(lowered, flat), called(exported, pytree_of(flat), flat)
+    (got,), (wanted,) = user_outputs(lowered, flat), called(exported.module(), pytree_of(flat), flat)
     assert got.dtype == wanted.dtype == torch.bfloat16
     assert_same([got], [wanted], rtol=2**-7, atol=2**-7)  # the kernel sums in float32 and rounds once
 
@@ -189,7 +189,7 @@ def test_autocast_around_branches_reaches_into_them() -> None:
     assert not [node for node in lowered.graph_module.graph.nodes if "autocast" in str(node.target)]
     for factor in (1.0, -1.0):
         flat = [X[0] * factor]
-        (got,), (wanted,) = user_outputs(lowered, flat), called(exported, pytree_of(flat), flat)
+        (got,), (wanted,) = user_outputs(lowered, flat), called(exported.module(), pytree_of(flat), flat)
         assert got.dtype == wanted.dtype == torch.bfloat16
         assert_same([got], [wanted], rtol=2**-7, atol=2**-7)  # as above
 
