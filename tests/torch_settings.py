@@ -1,4 +1,4 @@
-"""What every test asks of torch: a plugin of the processes that run tests, not of the one that hands them out."""
+"""What every test asks of torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+import torch._dynamo.config
 
+from tests.random_cases import all_is_run
 from tests.whole_float32 import in_whole_float32
 from trtdiag.verification import limits
 
@@ -16,6 +18,9 @@ torch.set_num_threads(1)
 # pytest 9 listens to loggers that do not propagate, and torch writes its traces as soon as somebody listens to this
 # one: the text of every graph and the stack of every symbol.
 logging.getLogger("torch.__trace").propagate = True
+# Ops on fake tensors are looked up by their parts, which takes longer than an op of a small program with dynamic sizes:
+# a quarter of an export.  The whole run has what users have.
+torch._dynamo.config.fake_tensor_cache_enabled = all_is_run()
 # Programs are compared at all sets of sizes, however busy the machine is.
 limits.LEAST_TOTAL_S = 3600.0
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from chromium import drive, needs_browser, open_page
 
-from tests.compiling.programs import exported, mlp
+from tests.compiling.programs import exported_mlp
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.report.report import Report
@@ -28,7 +28,7 @@ return {
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return compile_in_stages(exported(mlp()), CompileOptions("11.4", "reference")).report
+    return compile_in_stages(exported_mlp(), CompileOptions("11.4", "reference")).report
 
 
 def test_the_engines_and_points_are_shown(report: Report) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from chromium import drive, needs_browser, open_page
 
-from tests.compiling.programs import exported, mlp
+from tests.compiling.programs import exported_mlp
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.graph.source import Frame
 from trtdiag.network.network import Origin
@@ -37,7 +37,7 @@ return { before, seen, wide, heads: table.querySelectorAll("[aria-sort]").length
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    found = compile_in_stages(exported(mlp()), CompileOptions("11.4", "reference")).report
+    found = compile_in_stages(exported_mlp(), CompileOptions("11.4", "reference")).report
     times = (1.5, 1200.0, 0.25, 30.0)
     dtypes = ("int32", "float32", "float16", "bool")
     ops = (Origin("aten.relu.default", "relu", Frame("model.py", 7, "forward", "y = torch.relu(x)")),) * 5

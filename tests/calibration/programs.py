@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from torch import nn
@@ -57,8 +59,9 @@ def net() -> Net:
     return made
 
 
+@cache
 def exported_net() -> ExportedProgram:
-    """Dynamic in batch and height."""
+    """Dynamic in batch and height; shared between tests, which do not change it."""
     dims = {0: Dim("n", max=7), 2: Dim("h", min=9, max=33)}
     return export(net(), (torch.randn(2, 3, 17, 13),), dynamic_shapes=(dims,))
 

@@ -62,6 +62,12 @@ def exported(asked: Asked) -> ExportedProgram:
 
 
 @cache
+def exported_mlp() -> ExportedProgram:
+    """Shared between tests, which do not change it."""
+    return exported(mlp())
+
+
+@cache
 def saved(factory: Callable[[], Asked]) -> bytes:
     """The file of the program of a factory: one export for all tests that begin with such a file."""
     with TemporaryDirectory() as folder:

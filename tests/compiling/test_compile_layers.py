@@ -11,7 +11,7 @@ from rich.console import Console
 
 import trtdiag
 from tests.compiling.layered_backend import register_layered
-from tests.compiling.programs import exported, mlp
+from tests.compiling.programs import exported_mlp, mlp
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.cli.compile import compile_command
 from trtdiag.options import CompileOptions
@@ -32,7 +32,7 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _compiled(**options: object) -> State:
-    return compile_in_stages(exported(mlp()), CompileOptions("11.4", "layered", **options))  # type: ignore[arg-type]
+    return compile_in_stages(exported_mlp(), CompileOptions("11.4", "layered", **options))  # type: ignore[arg-type]
 
 
 def _facts(found: State) -> CompilationFacts:

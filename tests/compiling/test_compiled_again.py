@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ class Blocks(nn.Module):
         return {"y": y, "z": self.last(y)}
 
 
+@cache
 def _exported() -> torch.export.ExportedProgram:
     return torch.export.export(Blocks().eval(), (torch.randn(4, 5),), dynamic_shapes=({0: Dim("n", min=1, max=64)},))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from dataclasses import replace
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 import torch
 from rich.console import Console
 from torch import Tensor, nn
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from tests.compiling.staying_ops import ALL, FASTER, MIXED, NONE, Picks, timed
@@ -42,6 +43,12 @@ def _picks() -> tuple[nn.Module, tuple[Tensor, ...], dict[str, Any], Any]:
     return Picks().eval(), (torch.randn(9, 6),), {}, ({0: Dim("rows", min=1, max=33)},)
 
 
+@cache
+def _program() -> ExportedProgram:
+    module, args, kwargs, dims = _picks()
+    return export(module, args, kwargs, dynamic_shapes=dims)
+
+
 @pytest.fixture
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
@@ -67,7 +74,7 @@ def _stays(state: State) -> list[Manifest]:
 class TestChoosing:
     def test_faster_code_is_called_and_saved(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0})
-        state = compile_in_stages(_picks(), OPTIONS)
+        state = compile_in_stages(_program(), OPTIONS)
         assert state.verified.passed
         assert [each.backend for each in state.compiled.manifests].count("reference") == len(state.converted)
         picked, manifest = _stays(state)
@@ -91,7 +98,7 @@ class TestChoosing:
 
     def test_what_is_not_faster_stays_eager_with_the_reason(self, monkeypatch: pytest.MonkeyPatch) -> None:
         timed(monkeypatch, {"eager": 1.0, "compiled": 1.5}, {"": 10.0, ALL: 1.0, NONE: 9.9})
-        state = compile_in_stages(_picks(), replace(OPTIONS, verify=False))
+        state = compile_in_stages(_program(), replace(OPTIONS, verify=False))
         assert state.optimization is not None
         assert [(row.compiled, row.why) for row in state.optimization.pytorch_segments] == [
             (False, "it is not faster")
@@ -110,7 +117,7 @@ class TestChoosing:
         self, name: str, kinds: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0, name: 3.0})
-        state = compile_in_stages(_picks(), OPTIONS)
+        state = compile_in_stages(_program(), OPTIONS)
         assert [each.backend for each in state.compiled.manifests] == kinds
         assert len(state.converted) == kinds.count("reference")
         assert state.optimization is not None
@@ -125,13 +132,13 @@ class TestChoosing:
             return replace(found, results=()) if state.pytorch_segments else found
 
         monkeypatch.setattr("trtdiag.pipeline.compile.compared", unlike)
-        state = compile_in_stages(_picks(), OPTIONS)
+        state = compile_in_stages(_program(), OPTIONS)
         assert state.optimization is not None
         assert [row.why for row in state.optimization.pytorch_segments] == ["it does not agree with the original"] * 2
         assert {each.backend for each in state.compiled.manifests} == {"reference"}
 
     def test_engines_left_out_are_not_replaced_in_part(self) -> None:
-        state = compile_in_stages(_picks(), replace(OPTIONS, verify=False, optimize="none"))
+        state = compile_in_stages(_program(), replace(OPTIONS, verify=False, optimize="none"))
         state = replace(state, optimization=Optimization({}, "the CPU", (), ()), kinds=())
         other = replace(state, notes=("the same with fewer engines",))
         stays = [SimpleNamespace(index=index, gain_ms=1.0, why="") for index in range(2)]
@@ -158,7 +165,7 @@ class TestChoosing:
     def test_what_crashes_the_compiler_stays_eager(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(package, "_compile", COMPILE)
         monkeypatch.setattr(package, "_PROCESS", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-        state = compile_in_stages(_picks(), replace(OPTIONS, verify=False))
+        state = compile_in_stages(_program(), replace(OPTIONS, verify=False))
         assert state.optimization is not None
         assert len(state.optimization.pytorch_segments) == 2
         for row in state.optimization.pytorch_segments:
@@ -170,7 +177,7 @@ class TestChoosing:
 @pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor needs a C++ compiler")
 def test_compiled_code_agrees_with_sizes_that_data_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 8.0})
-    state = compile_in_stages(_picks(), OPTIONS)
+    state = compile_in_stages(_program(), OPTIONS)
     assert state.verified.passed
     assert len(_stays(state)) == 2
     trtdiag.save(state.compiled, tmp_path / "stays.pt2")

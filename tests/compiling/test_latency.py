@@ -7,6 +7,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 from torch._inductor.exc import InvalidCxxCompiler
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
@@ -57,6 +58,12 @@ def _net() -> tuple[nn.Module, tuple[torch.Tensor, ...], dict[str, Any], Any]:
     return Net().eval(), (torch.randn(2, 3, 16, 18),), {}, (dims,)
 
 
+@cache
+def _program() -> ExportedProgram:
+    module, args, kwargs, dims = _net()
+    return export(module, args, kwargs, dynamic_shapes=dims)
+
+
 @pytest.fixture
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
@@ -92,7 +99,7 @@ IN_TURNS = [
 class TestChoosing:
     def test_the_fastest_whole_program_is_taken(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         _timed(monkeypatch, IN_TURNS, [10.0, 7.0, 3.0])
-        state = compile_in_stages(_net(), OPTIONS)
+        state = compile_in_stages(_program(), OPTIONS)
         assert [each.backend for each in state.compiled.manifests] == ["inductor", "reference", "inductor"]
         assert state.verified.passed
         found = state.optimization
@@ -121,7 +128,7 @@ class TestChoosing:
             return found
 
         monkeypatch.setattr("trtdiag.pipeline.compile.compared", unlike)
-        state = compile_in_stages(_net(), OPTIONS)
+        state = compile_in_stages(_program(), OPTIONS)
         assert len(refused) == 1
         assert [each.backend for each in state.compiled.manifests] == ["reference"]
         assert state.optimization is not None
@@ -134,7 +141,7 @@ class TestChoosing:
     def test_a_way_that_a_block_lacks_is_not_taken_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(package, "_compile", COMPILE)
         monkeypatch.setattr(package, "_PROCESS", "raise RuntimeError('no compiler here')")
-        state = compile_in_stages(_net(), OPTIONS)
+        state = compile_in_stages(_program(), OPTIONS)
         assert [each.backend for each in state.compiled.manifests] == ["reference"]
         assert state.optimization is not None
         assert all("no compiler here" in block.refused["inductor"] for block in state.optimization.blocks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ class Between(nn.Module):
         return torch.cummin(x, 1).values
 
 
+@cache
 def exported() -> ExportedProgram:
     return export(Between(), (torch.randn(3, 5),), dynamic_shapes={"x": {0: Dim("n", min=1, max=13)}})
 

@@ -20,7 +20,7 @@ from sample_analysis import FRAME, HOSTILE_NAMES, clean_analysis
 from torch import Tensor, nn
 from torch.export import Dim
 
-from tests.compiling.programs import exported, mlp, registry_with_wrong_relu
+from tests.compiling.programs import exported_mlp, registry_with_wrong_relu
 from trtdiag.analysis.compilation import CompilationFacts
 from trtdiag.analysis.not_checked import NO_ENGINE_BUILT, NOTHING_RUN, after_compiling
 from trtdiag.analysis.stage_timing import StageTiming
@@ -43,7 +43,7 @@ NAN = float("nan")
 
 def compiled(limits: VerifyLimits | None = None, **options: object) -> Report:
     asked = CompileOptions(target="11.4", backend="reference", **options)
-    return compile_in_stages(exported(mlp()), asked, limits=limits).report
+    return compile_in_stages(exported_mlp(), asked, limits=limits).report
 
 
 @pytest.fixture(scope="module")

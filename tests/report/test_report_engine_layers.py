@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from sample_analysis import FRAME, HOSTILE_NAMES
 
-from tests.compiling.programs import exported, mlp
+from tests.compiling.programs import exported_mlp
 from trtdiag.engine.built_layers import LayerInfo, LayerTensor
 from trtdiag.network.network import Origin
 from trtdiag.options import CompileOptions
@@ -44,7 +44,7 @@ def layers() -> tuple[LayerInfo, ...]:
 
 @pytest.fixture(scope="module")
 def plain() -> Report:
-    return compile_in_stages(exported(mlp()), CompileOptions("11.4", "reference")).report
+    return compile_in_stages(exported_mlp(), CompileOptions("11.4", "reference")).report
 
 
 def having(report: Report, told: ToldLayers) -> Report:

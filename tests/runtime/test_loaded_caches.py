@@ -146,6 +146,7 @@ def test_an_input_that_is_read_behind_the_engine_keeps_the_call_without_writes(t
     torch.testing.assert_close(result, ReadsBehind()(*STEP, other, torch.zeros(WIDTH, WIDTH)))
 
 
+@pytest.mark.slow  # quick: saved and exported programs go on as the model, in test_cached_programs.py
 def test_a_loaded_program_is_exported_and_saved_again(tmp_path: Path) -> None:
     model = Decoder()
     exported, _ = loaded(model, step_inputs(3), tmp_path)

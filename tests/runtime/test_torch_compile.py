@@ -120,12 +120,14 @@ def _compiler(seen: Programs) -> Any:
 @pytest.mark.parametrize(
     ("name", "dynamic"),
     [
-        # Models without inputs, sizes from data and plain norms are quick in test_exported_calls.py and in training.
+        # Models without inputs, sizes from data and plain norms are quick in test_exported_calls.py and in training; of
+        # attention the ops are quick in tests/convert, and its sizes as those of the linear layer.
         pytest.param(
             name,
             dynamic,
             marks=()
-            if (dynamic and name not in ("without", "from_data", "norm")) or (name, dynamic) == ("changes", False)
+            if (dynamic and name not in ("without", "from_data", "norm", "attention"))
+            or (name, dynamic) == ("changes", False)
             else pytest.mark.slow,
         )
         for name in MODELS

@@ -8,7 +8,6 @@ from torch.export import Dim, export
 
 from tests.compiling.test_quantized_models import Optimized
 from tests.harness.int8_blocks import blocks
-from tests.harness.rows import thinned
 from tests.harness.symmetric_quantizer import quantized
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline.compile import compile_in_stages
@@ -27,7 +26,9 @@ def _asked(precision: Precision, *gpus: str) -> CompileOptions:
 
 
 # One build of about two seconds for each; the layers themselves are quick in test_emitter_contract.py.
-@thinned(("name", "precision"), _CASES, every=1000)
+@pytest.mark.parametrize(
+    ("name", "precision"), [_CASES[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in _CASES[1:])]
+)
 def test_int8_blocks_build_whole(name: str, precision: Precision) -> None:
     module, args, dims = blocks()[name]
     found = compile_in_stages(quantized(module, args, dims), _asked(precision, "sm86", "sm120"))
