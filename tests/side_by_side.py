@@ -58,8 +58,14 @@ class SideBySide:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if session.testsfailed or session.config.option.collectonly:
             return None  # pytest itself says so
-        config = session.config
         files = [list(items) for _, items in groupby(session.items, lambda item: item.nodeid.partition("::")[0])]
+        alone = [items for items in files if any(item.get_closest_marker("budget") for item in items)]
+        self._run_all(session, alone, 1)  # what takes so long with nothing beside it
+        self._run_all(session, [items for items in files if items not in alone], self._jobs)
+        return True
+
+    def _run_all(self, session: pytest.Session, files: list[list[pytest.Item]], jobs: int) -> None:
+        config = session.config
         # Before the forks: all of them make their folders in this one.
         config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         reporter = config.pluginmanager.get_plugin("terminalreporter")
@@ -68,7 +74,7 @@ class SideBySide:
         order, orders_end = os.pipe()
         runs: dict[Connection, int] = {}
         try:
-            for _ in range(min(self._jobs, len(files))):
+            for _ in range(min(jobs, len(files))):
                 told, tells = Pipe(duplex=False)
                 child = os.fork()
                 if child == 0:
@@ -85,7 +91,6 @@ class SideBySide:
                 told.close()
                 os.kill(child, 9)  # it was interrupted, or it has nothing left to do
                 os.waitpid(child, 0)
-        return True
 
     def _listen(self, session: pytest.Session, runs: dict[Connection, int], order: int) -> None:
         """Write down what the processes tell, until each has said that it is done."""

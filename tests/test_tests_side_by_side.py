@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "budget: runs with nothing beside it")
     config.pluginmanager.register(SideBySide(2))
 
 
@@ -59,6 +60,16 @@ def test_shares(of_the_file, capfd):
     assert capfd.readouterr().out == "kept\\n"
 """
 OTHER = "def test_other(of_the_file):\n    pass\n"
+ALONE = """
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.budget
+def test_alone():
+    assert not (Path(__file__).parent / "made").exists()
+"""
 ENDED = "import os\n\n\ndef test_ended():\n    os.kill(os.getpid(), 9)\n"
 
 
@@ -72,9 +83,9 @@ def _run(folder: Path, *arguments: str, **files: str) -> tuple[int, str]:
 
 
 def test_what_they_tell_and_share(tmp_path: Path) -> None:
-    code, said = _run(tmp_path, one=ONE, other=OTHER, third=OTHER)
+    code, said = _run(tmp_path, one=ONE, other=OTHER, third=OTHER, waited_for=ALONE)
     assert code == pytest.ExitCode.TESTS_FAILED
-    assert "1 failed, 4 passed, 1 skipped, 1 warning" in said
+    assert "1 failed, 5 passed, 1 skipped, 1 warning" in said
     assert "At index 1 diff: 2 != 3" in said
     assert "seen before" in said
     assert "not here" in said

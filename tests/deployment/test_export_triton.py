@@ -364,14 +364,14 @@ RECURRENT = {
 
 @pytest.fixture
 def loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recurrent layers are loops from 6 time steps on, a length that is quick to trace."""
-    monkeypatch.setattr(recurrent, "MOST_CELLS", 5)
+    """Recurrent layers are loops from 3 time steps on, a length that is quick to trace."""
+    monkeypatch.setattr(recurrent, "MOST_CELLS", 2)
 
 
 @pytest.mark.parametrize("name", RECURRENT)
 @pytest.mark.usefixtures("loops")
 def test_recurrent_layers_have_a_batch(name: str, tmp_path: Path) -> None:
-    program = compiled(RECURRENT[name], trtdiag.Input((1, 6, 3), (2, 6, 3), (7, 6, 3)))
+    program = compiled(RECURRENT[name], trtdiag.Input((1, 3, 3), (2, 3, 3), (7, 3, 3)))
     (engine,) = engine_nodes(program.exported_program)
     assert "Loop" in {placed.layer.kind for placed in from_bytes(engine_bytes(engine.engine)).layers}
     made = trtdiag.export_triton(program, tmp_path, "recurrent")
@@ -381,6 +381,6 @@ def test_recurrent_layers_have_a_batch(name: str, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("loops")
 def test_a_state_of_the_samples_before_leaves_none(tmp_path: Path) -> None:
     module = Recurrent("RNN", batch_first=True, handed_on=True)
-    made = trtdiag.export_triton(compiled(module, trtdiag.Input((1, 6, 3), (2, 6, 3), (7, 6, 3))), tmp_path, "handed")
+    made = trtdiag.export_triton(compiled(module, trtdiag.Input((1, 3, 3), (2, 3, 3), (7, 3, 3))), tmp_path, "handed")
     assert made.max_batch_size == 0
     assert "the dim of the samples" in made.batch
