@@ -103,12 +103,12 @@ $(VENV)/.package: $(VENV)/.torch pyproject.toml
 
 # One run of pip for all: each builds the package again.
 $(VENV)/.test: $(VENV)/.torch pyproject.toml
-	@$(INSTALL) -e '.[test,rtx,quantization,triton]' || { \
+	@$(INSTALL) -e '.[test,docs,rtx,quantization,triton]' || { \
 	  echo "tensorrt-rtx or tritonclient cannot be had here: tests that need it are skipped"; \
-	  $(INSTALL) -e '.[test,triton]' || $(INSTALL) -e '.[test,rtx]' || $(INSTALL) -e '.[test]'; }
+	  $(INSTALL) -e '.[test,docs,triton]' || $(INSTALL) -e '.[test,docs,rtx]' || $(INSTALL) -e '.[test,docs]'; }
 	@$(INSTALL) --no-deps nvidia-pytriton || \
 	  echo "nvidia-pytriton cannot be had here: tests with a real Triton server are skipped"
-	@touch $(VENV)/.package $@
+	@touch $(VENV)/.package $(VENV)/.docs $@
 
 # Only slow tests start it, and unpacking it takes longer than the quick tests of a folder.
 $(VENV)/.ray: $(VENV)/.test

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -100,13 +101,17 @@ class Shared(torch.nn.Module):
         return torch.relu(torch.relu(x) @ torch.relu(y)).sum(-1)
 
 
-def _slices(batch: int, dtype: torch.dtype, target: str) -> int:
-    """Of up to ``batch`` images, 4 heads, 1,024 x 2,048 scores: 2**23 elements an image."""
+@cache
+def _exported(batch: int, dtype: torch.dtype) -> torch.export.ExportedProgram:
     rows = Dim("rows", min=1, max=1024)
     dims = ({0: Dim("batch", min=1, max=batch), 2: rows}, {3: Dim("columns", min=1, max=2048)})
     args = (torch.randn(2, 4, 3, 5, dtype=dtype), torch.randn(1, 4, 5, 7, dtype=dtype))
-    exported = torch.export.export(Shared(), args, dynamic_shapes=dims)
-    found = compile_in_stages(exported, CompileOptions(target, "reference", verify=False))
+    return torch.export.export(Shared(), args, dynamic_shapes=dims)
+
+
+def _slices(batch: int, dtype: torch.dtype, target: str) -> int:
+    """Of up to ``batch`` images, 4 heads, 1,024 x 2,048 scores: 2**23 elements an image."""
+    found = compile_in_stages(_exported(batch, dtype), CompileOptions(target, "reference", verify=False))
     (segment,) = found.converted
     for sizes in ((1, 1, 1), (3, 17, 31)):
         x = torch.randn(sizes[0], 4, sizes[1], 5, dtype=dtype), torch.randn(1, 4, 5, sizes[2], dtype=dtype)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import pytest
 import torch
 from _pytest.mark import ParameterSet
 from torch import nn
-from torch.export import Dim
+from torch.export import Dim, ExportedProgram, export
 
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
@@ -114,10 +115,14 @@ def _inputs(batch: int, steps: int, width: int, dtype: torch.dtype) -> tuple[tor
     return query.to(dtype), key.to(dtype), torch.randint(0, 20, (batch, steps))
 
 
-def _compiled(turn: Turn, width: int, target: str, dtype: torch.dtype = torch.float32) -> State:
+@cache
+def _exported(turn: Turn, width: int, dtype: torch.dtype) -> ExportedProgram:
     dims = {"query": {0: BATCH, 2: STEPS}, "key": {0: BATCH, 2: STEPS}, "positions": {0: BATCH, 1: STEPS}}
-    options = CompileOptions(target, "reference", verify=False)
-    return compile_in_stages((_Both(turn).eval(), _inputs(2, 7, width, dtype), {}, dims), options)
+    return export(_Both(turn).eval(), _inputs(2, 7, width, dtype), dynamic_shapes=dims)
+
+
+def _compiled(turn: Turn, width: int, target: str, dtype: torch.dtype = torch.float32) -> State:
+    return compile_in_stages(_exported(turn, width, dtype), CompileOptions(target, "reference", verify=False))
 
 
 def _kinds(found: State) -> Counter[str]:
