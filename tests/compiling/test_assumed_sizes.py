@@ -217,6 +217,7 @@ def test_engines_that_are_rebuilt_keep_what_was_assumed() -> None:
         again(positive(4), torch.tensor([2, 1]))
 
 
+@pytest.mark.slow  # quick: ops behind a size from data, whose manifests say it
 def test_a_manifest_says_what_is_assumed_and_nothing_where_nothing_is() -> None:
     manifest = compiled(spoken(), assume={"item": MOST}).manifests[-1]
     assert manifest_from_text(manifest_to_text(manifest)) == manifest

@@ -135,7 +135,7 @@ MODELS: dict[str, tuple[Callable[[], ExportedProgram], tuple[tuple[int, ...], ..
 }
 
 
-SLOW = frozenset({"log-mel of Whisper", "log-mel of two products", "neural operator"})
+SLOW = frozenset({"log-mel of Whisper", "log-mel of two products", "neural operator", "rotary"})
 """What the quick run has with fewer points, or as transforms and products by themselves."""
 
 

@@ -271,6 +271,7 @@ def test_ops_without_a_source_line_are_alike_with_themselves_alone(blocks: int) 
     assert network.outputs == shown.outputs[:1]
 
 
+@pytest.mark.slow  # quick: a fusion that is wrong in every block is ended in all
 def test_more_blocks_than_are_shown_show_those_alone_that_were_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accuracy_repair, "MOST_SHOWN", 4)  # the edge itself, with blocks that are quick to compile
     found, _, _ = _compiled(monkeypatch, lambda network: network, _exported(Blocks, 5))

@@ -125,10 +125,7 @@ def _compiler(seen: Programs) -> Any:
         pytest.param(
             name,
             dynamic,
-            marks=()
-            if (dynamic and name not in ("without", "from_data", "norm", "attention"))
-            or (name, dynamic) == ("changes", False)
-            else pytest.mark.slow,
+            marks=() if dynamic and name not in ("without", "from_data", "norm", "attention") else pytest.mark.slow,
         )
         for name in MODELS
         for dynamic in (True, False, None)
