@@ -110,10 +110,14 @@ def rows() -> dict[str, Row]:
 
     def static(granularity: Any, zero: int | None = None) -> Callable[[nn.Module], None]:
         kind = q.MappingType.SYMMETRIC if zero is None else q.MappingType.ASYMMETRIC
-        point = None if zero is None else torch.tensor([[zero]], dtype=torch.int8)
-        scale = torch.tensor([[0.02]])
-        how = {"act_quant_scale": scale, "act_quant_zero_point": point, "act_mapping_type": kind}
-        return by(q.Int8StaticActivationInt8WeightConfig(granularity=granularity, **how))
+
+        def quantize(model: nn.Module) -> None:
+            ones = (1,) * (3 if isinstance(model, Block) else 2)  # as many dims as what is rounded has
+            point = None if zero is None else torch.full(ones, zero, dtype=torch.int8)
+            how = {"act_quant_scale": torch.full(ones, 0.02), "act_quant_zero_point": point, "act_mapping_type": kind}
+            by(q.Int8StaticActivationInt8WeightConfig(granularity=granularity, **how))(model)
+
+        return quantize
 
     def static_float8() -> Callable[[nn.Module], None]:
         return by(q.Float8StaticActivationFloat8WeightConfig(act_quant_scale=torch.tensor([[0.01]])))
@@ -126,6 +130,7 @@ def rows() -> dict[str, Row]:
     one8, one4, one_float8 = {INT8: 1}, {INT4: 1}, {FLOAT8: 1}
     q_dq = {ROUNDED: 1, FLOAT8: 2}
     left = frozenset({"float8-missing"})
+    weights_too = {ROUNDED: 2, INT8: 2}  # 8.6 has no constants of int8: the weights are floats that are rounded
     return {
         "int8 weights by row": Row(by(q.Int8WeightOnlyConfig()), one8),
         "int8 weights, one scale": Row(by(q.Int8WeightOnlyConfig(granularity=q.PerTensor())), one8),
@@ -136,8 +141,8 @@ def rows() -> dict[str, Row]:
         "dynamic int8, asymmetric": Row(dynamic(act_mapping_type=asymmetric), one8, rules=data),
         "dynamic int8, narrower": Row(dynamic(reduce_range=True), one8, rules=data),
         "dynamic int8, decode": Row(dynamic(weight_only_decode=True), one8, rules=data),
-        "static int8": Row(static(both), {ROUNDED: 1, INT8: 2}, {ROUNDED: 1, INT8: 1}),
-        "static int8, one scale": Row(static(q.PerTensor()), {ROUNDED: 1, INT8: 2}, {ROUNDED: 1, INT8: 1}),
+        "static int8": Row(static(both), {ROUNDED: 1, INT8: 2}, weights_too),
+        "static int8, one scale": Row(static(q.PerTensor()), {ROUNDED: 1, INT8: 2}, weights_too),
         "static int8, asymmetric": Row(static(both, 3), {INT8: 2}, rules=zero_points),
         **{f"int{bits} weights": Row(intx(bits), one8) for bits in range(1, 9)},
         "int4 weights in blocks": Row(intx(4, by_32), one4),
