@@ -28,7 +28,10 @@ class Views(nn.Module):
             x[..., -1].flatten(), x[..., 0].reshape(2, 2), x[:, :4].reshape(4, 2, 2), turned.reshape(3, 2, 4),
             x[:, :4].reshape(8, 2), turned.unflatten(0, (2, 3)), x[..., 1].ravel(), x[..., 1].reshape_as(x[..., 2]),
             x.type_as(other), x.type_as(x), torch.atleast_1d(x), torch.atleast_3d(x), x.sum_to_size(4, 6),
-            x.sum_to_size(1, 6),
+            x.sum_to_size(1, 6), x.to(torch.float32, copy=True), x[None, None].to(memory_format=torch.channels_last),
+            x[None].expand(2, 4, 6)[None].contiguous(memory_format=torch.channels_last), x[:, ::2].to(torch.float32),
+            x[None, None, :, ::2].to(memory_format=torch.channels_last), torch.dropout(x, 0.0, True),
+            torch.dropout(x, 0.5, False), x[None, :, :, None].contiguous(memory_format=torch.channels_last),
         )  # fmt: skip
 
 

@@ -78,11 +78,21 @@ def _shares(node: Node, base: Node, reader: NodeReader, *, perhaps: bool) -> boo
     before, after = base.meta.get("val"), node.meta.get("val")
     if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
         return False
+    asked = {} if op is None else {each: given_to(node, said) for each, said in arguments_of(op).items()}
     if name in _CAST_OR_SAME:
-        return before.dtype == after.dtype and reader.row_major(base) == reader.row_major(node)
+        kept = before.dtype == after.dtype and before.device == after.device and not asked.get("copy")
+        return kept and _in_same_order(before, after, perhaps=perhaps)
+    if asked.get("memory_format") not in (None, torch.contiguous_format):
+        return _in_same_order(before, after, perhaps=perhaps)
     if name == "aten::sum_to_size":
         return before.shape == after.shape
     return reader.row_major(base) or _is_view(before, None if name in _IN_ORDER_OR_COPY else after, perhaps=perhaps)
+
+
+def _in_same_order(before: torch.Tensor, after: torch.Tensor, *, perhaps: bool) -> bool:
+    """Whether elements lie in memory alike; with ``perhaps`` also where they may, at some sizes."""
+    strides = [[each if isinstance(each, int) else each.node.expr for each in one.stride()] for one in (before, after)]
+    return strides[0] == strides[1] or (perhaps and not all(isinstance(size, int) for size in before.shape))
 
 
 def _is_view(before: torch.Tensor, after: torch.Tensor | None, *, perhaps: bool) -> bool:

@@ -116,8 +116,9 @@ def classify(node: Node) -> NodeKind:
     if kind is not None:
         return kind
     if isinstance(node.target, OpOverload):
-        train = node.args[2] if len(node.args) > 2 else node.kwargs.get("train")
-        return NodeKind.NO_OP if train is False else NodeKind.OP
+        share, train = ([*node.args[1:3], None, None])[:2]
+        share, train = node.kwargs.get("p", share), node.kwargs.get("train", train)
+        return NodeKind.NO_OP if train is False or share == 0 else NodeKind.OP
     # Python functions on sizes: operator.*, math.*, torch.sym_*.  One that yields a tensor is an op of its own.
     return NodeKind.OP if isinstance(node.meta.get("val"), Tensor) else NodeKind.SHAPE
 
