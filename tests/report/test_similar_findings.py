@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
-from trtdiag.analysis.finding import Evidence, Finding, Fix, Severity
+from trtdiag.analysis.finding import Evidence, Finding, Fix, Place, Severity
+from trtdiag.report.report import Report
 from trtdiag.report.similar_findings import differing_words, similar_findings
 from trtdiag.report.terminal import print_summary
 from trtdiag.report.verdict import cause_trees
@@ -124,6 +125,17 @@ def test_code_to_copy_is_whole_however_narrow_the_terminal() -> None:
     assert max(map(len, code.splitlines())) > 40
     assert f"What to declare:\n\n{code}\n\n" in printed(report, width=24)
     assert f"<summary>What to declare</summary>\n\n```python\n{code}\n```\n" in report.to_markdown()
+
+
+@pytest.mark.parametrize("width", [40, 59, 75, 76, 120])
+def test_of_a_line_of_code_without_room_nothing_is_shown(width: int) -> None:
+    place = f"package/{'long_' * 8}name.py"
+    found = finding(1, "A", Severity.ERROR, "one", places=(Place("view", "", replace(FRAME, file=place)),))
+    report = trtdiag.analyze(export(nn.Linear(3, 4), (torch.randn(5, 3),)))
+    shown = printed(Report(replace(report.analysis, findings=(found,))), width)
+    lines = [line.strip() for line in shown.splitlines()]
+    assert not any(line.split()[-1:] == ["…"] for line in lines)
+    assert ("y = x" in shown) == (width - 2 - len(f"{place}:41") - 2 >= 16)
 
 
 def test_what_to_do_next_where_the_dims_hold() -> None:

@@ -159,7 +159,7 @@ def _line(found: SimilarFindings, width: int) -> RenderableType | None:
         where += f", in {one_line(frames[0].inside.short)}"
     room = width - len(where) - 2
     code = visible(frames[0].code.strip()) if room >= _LEAST_CODE_CHARS else ""
-    shown = code if len(code) <= room else code[: room - 1] + "…"
+    shown = code if len(code) <= max(room, 0) else code[: room - 1] + "…"
     return hanging(4, (where, "dim"), "  " if shown else "", shown)
 
 
