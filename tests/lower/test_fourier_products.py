@@ -35,8 +35,12 @@ def transformed(op: torch._ops.OpOverload, x: Tensor, dtype: torch.dtype, **give
 
 
 def close(got: Tensor, wanted: Tensor, dtype: torch.dtype) -> None:
-    """Seen were 8 units of the largest one's last place (benchmarks/fourier_products.py), of torch's FFT 4."""
-    allowed = 12 * torch.finfo(dtype).eps * wanted.abs().max()
+    """Seen were 8 units of the largest one's last place (benchmarks/fourier_products.py), of torch's FFT 4.
+
+    On a CPU with AVX-512 float64 was 120 units off at lengths with a large prime factor: of torch's own FFT, which has
+    the same 53 bits and no reserve as it has beside float32.
+    """
+    allowed = (12 if dtype == torch.float32 else 256) * torch.finfo(dtype).eps * wanted.abs().max()
     assert got.shape == wanted.shape
     assert (got - wanted).abs().max() <= allowed
 

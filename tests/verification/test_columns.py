@@ -48,8 +48,18 @@ def test_columns_are_those_of_the_fixed_dim_that_differ_most() -> None:
 
 
 def test_a_column_counts_for_a_thousandth_of_the_whole_at_least() -> None:
-    found = columns(torch.tensor([[640.0, 1.0, 1e-6, 0.0]]), (1,))
+    found = columns(torch.tensor([[640.0, 1.0, 1e-6, 0.0]]).expand(7, 4), (1,))
     assert found.sizes.tolist() == pytest.approx([640.0, 1.0, 0.64, 0.64])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 31])
+def test_columns_that_are_alike_are_one(rows: int) -> None:
+    """Logits of a thousand classes: of few rows some column is next to 0 in all of them, and is a column like others."""
+    for seed in range(40):
+        logits = torch.randn(rows, 1000, generator=torch.Generator().manual_seed(seed)).abs()
+        assert columns(logits, (1,)).dim is None
+    boxes = torch.tensor([[640.0, 480.0, 0.9, 0.1]]).expand(rows, 4)
+    assert (columns(boxes, (1,)).dim == 1) == (rows > 1)  # of one row nobody knows
 
 
 @pytest.mark.parametrize(

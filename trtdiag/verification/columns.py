@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import log, pi, prod, sqrt
 from typing import TypeAlias
 
 import torch
@@ -17,13 +17,15 @@ from trtdiag.graph.quantizers import rounds_tensors
 from trtdiag.verification.facts import Tolerance
 
 APART = 10.0
-"""How many times the magnitude of the least column that of the greatest is, for columns to be told apart at all."""
+"""How many times the magnitude of the least column that of the greatest is at least, for columns to be told apart."""
 LEAST_SHARE = 1e-3
 """Of the whole tensor's magnitude, the least that counts for a column's.
 
 Own choice: boxes have up to a thousand pixels beside scores up to 1.  What is less comes out of sums of greater numbers
 that cancel, whose rounding is as large as theirs.
 """
+CHANCE = 1e-3
+"""Own choice: how often columns that are alike may be told apart because all elements of one are next to 0."""
 MOST_AT_ONCE = 1 << 17
 """Elements of a part: 1 MiB of float64, so that what is computed of it stays in a processor's caches."""
 
@@ -59,12 +61,23 @@ class Largest:
     def __init__(self, shape: Sequence[int], fixed: Collection[int]) -> None:
         dims = [dim for dim in fixed if 0 < dim < len(shape) and shape[dim] > 1]
         self._along = {dim: torch.zeros(shape[dim], dtype=torch.float64) for dim in dims}
+        self._elements = prod(shape)
         self._whole = torch.zeros(1, dtype=torch.float64)
 
     @property
     def dims(self) -> Collection[int]:
         """Those along which it knows each slice."""
         return self._along.keys()
+
+    def apart(self, dim: int) -> float:
+        """How many times the least slice's magnitude the greatest's is where they are not alike.
+
+        Of normal numbers, all of one deviation, the largest of ``each`` in a slice is seldom below ``least`` of it.
+        """
+        count = len(self._along[dim])
+        each = self._elements / count
+        least = sqrt(pi / 2) * (CHANCE / count) ** (1 / each)
+        return max(APART, sqrt(2 * log(self._elements)) / least)
 
     def add(self, values: torch.Tensor, at: At) -> None:
         """Look at a part."""
@@ -117,12 +130,12 @@ def columns_of(magnitudes: Largest) -> Columns:
             in every call.
     """
     whole = magnitudes.along(None)
-    best, apart = Columns(None, whole), APART
+    best, most = Columns(None, whole), 0.0
     for dim in magnitudes.dims:
         sizes = magnitudes.along(dim).clamp(min=float(whole) * LEAST_SHARE)
         spread = float(sizes.max() / sizes.min()) if float(whole) else 1.0
-        if spread >= apart:
-            best, apart = Columns(dim, sizes), spread
+        if spread >= magnitudes.apart(dim) and spread > most:
+            best, most = Columns(dim, sizes), spread
     return best
 
 
