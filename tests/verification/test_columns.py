@@ -54,7 +54,7 @@ def test_a_column_counts_for_a_thousandth_of_the_whole_at_least() -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 8, 31])
 def test_columns_that_are_alike_are_one(rows: int) -> None:
-    """Logits of a thousand classes: of few rows some column is next to 0 in all of them, and is a column like others."""
+    """Logits of a thousand classes: of few rows some column is next to 0 in all, by chance."""
     for seed in range(40):
         logits = torch.randn(rows, 1000, generator=torch.Generator().manual_seed(seed)).abs()
         assert columns(logits, (1,)).dim is None

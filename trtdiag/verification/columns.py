@@ -76,7 +76,7 @@ class Largest:
         """
         count = len(self._along[dim])
         each = self._elements / count
-        least = sqrt(pi / 2) * (CHANCE / count) ** (1 / each)
+        least: float = sqrt(pi / 2) * (CHANCE / count) ** (1 / each)
         return max(APART, sqrt(2 * log(self._elements)) / least)
 
     def add(self, values: torch.Tensor, at: At) -> None:
