@@ -31,7 +31,10 @@ class Views(nn.Module):
             x.sum_to_size(1, 6), x.to(torch.float32, copy=True), x[None, None].to(memory_format=torch.channels_last),
             x[None].expand(2, 4, 6)[None].contiguous(memory_format=torch.channels_last), x[:, ::2].to(torch.float32),
             x[None, None, :, ::2].to(memory_format=torch.channels_last), torch.dropout(x, 0.0, True),
-            torch.dropout(x, 0.5, False), x[None, :, :, None].contiguous(memory_format=torch.channels_last),
+            torch.unsafe_chunk(x, 2)[1], torch.unsafe_split(x, 3, 1)[0], torch.conj_physical(x),
+            x.mean().sum_to_size(()),
+            torch.conj_physical(x * 1j).real, torch.feature_alpha_dropout(x, 0.0, True), torch.dropout(x, 0.5, False),
+            x[None, :, :, None].contiguous(memory_format=torch.channels_last),
         )  # fmt: skip
 
 

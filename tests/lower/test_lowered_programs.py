@@ -263,13 +263,32 @@ def test_views_that_ops_hide_see_later_writes() -> None:
         def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
             turned, grid = torch.einsum("ij->ji", x), torch.meshgrid(y, y, indexing="ij")
             wide, (one,) = torch.broadcast_tensors(x, y), [torch.cartesian_prod(y)]
+            high, edges = torch.atleast_3d([x, y]), torch.tensor([0.0, 1.0, 2.0])
+            bins = torch.histogramdd(x[:, :1] + 0, [edges])[1]
             x.add_(1)
             y.mul_(2)
             turned.sub_(3)
-            return turned + 0, grid[1] + 0, wide[0] + 0, wide[1] + 0, one + 0, torch.einsum("ij,j->i", x, y)
+            edges.add_(5)
+            more = high[0] + 0, high[1] + 0, bins[0] + 0
+            return *more, turned + 0, grid[1] + 0, wide[0] + 0, wide[1] + 0, one + 0, torch.einsum("ij,j->i", x, y)
 
     example = (torch.randn(4, 6), torch.randn(6))
     _, lowered = assert_lowered_agrees(export(Hides(), example), example)
+    assert lowered.limits == ()
+
+
+def test_pieces_that_torch_calls_unsafe_are_views() -> None:
+    class Pieces(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            half, part = torch.unsafe_chunk(x, 2)[1], torch.unsafe_split(x, 4, 1)[0]
+            half.mul_(4)
+            x.add_(1)
+            part.sub_(3)
+            return x + 0, half + 0, part + 0
+
+    example = (torch.randn(4, 6),)
+    # torch.export's own decomposition takes them for copies.
+    _, lowered = assert_lowered_agrees(export(Pieces(), example), example, beside_torch=False)
     assert lowered.limits == ()
 
 

@@ -30,8 +30,12 @@ _IN_ORDER_OR_COPY = frozenset({"aten::contiguous", "aten::ravel"})
 _CAST_OR_SAME = frozenset({"aten::to", "aten::type_as", "aten::float", "aten::_to_copy"})
 # Not annotated, and still views of their first argument, or it itself.
 _NOT_ANNOTATED = frozenset(
-    {"aten::type_as", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::sum_to_size"}
+    {
+        *("aten::type_as", "aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d", "aten::sum_to_size"),
+        *("aten::unsafe_chunk", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::conj_physical"),
+    }
 )
+_LOOKED_AT = _RESHAPES | _IN_ORDER_OR_COPY | _CAST_OR_SAME | {"aten::sum_to_size", "aten::conj_physical"}
 
 
 def alias_base(node: Node, reader: NodeReader | None = None, *, perhaps: bool = False) -> Node | None:
@@ -73,7 +77,7 @@ def _may_hand_on(op: OpOverload) -> bool:
 def _shares(node: Node, base: Node, reader: NodeReader, *, perhaps: bool) -> bool:
     op = operator_of(node)
     name = "" if op is None else schema_name(op)
-    if name not in _RESHAPES | _IN_ORDER_OR_COPY | _CAST_OR_SAME | {"aten::sum_to_size"}:
+    if name not in _LOOKED_AT:
         return True
     before, after = base.meta.get("val"), node.meta.get("val")
     if not isinstance(before, torch.Tensor) or not isinstance(after, torch.Tensor):
@@ -84,8 +88,10 @@ def _shares(node: Node, base: Node, reader: NodeReader, *, perhaps: bool) -> boo
         return kept and _in_same_order(before, after, perhaps=perhaps)
     if asked.get("memory_format") not in (None, torch.contiguous_format):
         return _in_same_order(before, after, perhaps=perhaps)
+    if name == "aten::conj_physical":
+        return not before.is_complex()
     if name == "aten::sum_to_size":
-        return before.shape == after.shape
+        return before.shape == after.shape and before.dim() > 0
     return reader.row_major(base) or _is_view(before, None if name in _IN_ORDER_OR_COPY else after, perhaps=perhaps)
 
 

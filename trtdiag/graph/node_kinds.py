@@ -50,7 +50,12 @@ _MODES = frozenset(
     {"torch._C._set_grad_enabled", "torch.amp.autocast_mode._enter_autocast", "torch.amp.autocast_mode._exit_autocast"}
 )
 # Their third argument says whether they drop anything; exported for inference they do not.
-_DROPOUTS = frozenset({"aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::alpha_dropout"})
+_DROPOUTS = frozenset(
+    {
+        *("aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::alpha_dropout"),
+        "aten::feature_alpha_dropout",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

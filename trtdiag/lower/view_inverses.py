@@ -19,10 +19,12 @@ _REORDER_NOTHING = frozenset(
     }
 )
 # A cast is a view only where it changes nothing.
-_SAME = frozenset({"alias", "detach", "lift_fresh", "to", "type_as", "sum_to_size"})
+_SAME = frozenset({"alias", "detach", "lift_fresh", "to", "type_as", "sum_to_size", "conj_physical"})
 _PARTS = frozenset({"slice", "select", "narrow", "transpose", "permute", "t"})
 # Lists of views that lie one after the other along a dim.
-_PIECES = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
+_PIECES = frozenset(
+    {"split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"}
+)
 
 
 def has_inverse(view: Node) -> bool:

@@ -17,7 +17,12 @@ from trtdiag.lower.draft import Draft, insert_steps
 from trtdiag.lower.local_trace import Tracer
 from trtdiag.lower.template import Ref, Template, UntraceableError, filled, replaced, with_refs
 
-_HIDDEN_VIEWS = frozenset({"aten::einsum", "aten::meshgrid", "aten::broadcast_tensors", "aten::cartesian_prod"})
+_HIDDEN_VIEWS = frozenset(
+    {
+        *("aten::einsum", "aten::meshgrid", "aten::broadcast_tensors", "aten::cartesian_prod", "aten::histogramdd"),
+        *("aten::atleast_1d", "aten::atleast_2d", "aten::atleast_3d"),
+    }
+)
 """Ops whose results may be views of any of their arguments, which no schema tells."""
 
 
