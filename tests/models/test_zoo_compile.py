@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +27,8 @@ LEFT: dict[str, frozenset[str]] = {
 }
 # A point of a quick run: the original alone takes less than this.  What is skipped is told, not passed.
 LIMITS = VerifyLimits(seconds=3.0, elements=1 << 29, total_s=0)
+LARGE = {"mask2former_swin_t": 1 << 30}
+"""Models of which the example has more elements, 634 million here."""
 
 
 def parameters() -> list[Any]:
@@ -42,7 +45,8 @@ def test_a_model_compiles_and_agrees(name: str) -> None:
     with needs_library(name):
         asked = zoo.build(name)
     # Some have ERROR findings, for sizes that they were asked to take and refuse: expected_findings.ERRORS.
-    found = compile_in_stages(asked, CompileOptions(backend="reference", target="11.4", force=True), limits=LIMITS)
+    limits = replace(LIMITS, elements=LARGE.get(name, LIMITS.elements))
+    found = compile_in_stages(asked, CompileOptions(backend="reference", target="11.4", force=True), limits=limits)
 
     codes = {entry.limit.code for entry in found.plan.partitioned.fallback if entry.computes}
     assert codes - {"segment-too-small"} == LEFT.get(name, frozenset())

@@ -89,6 +89,8 @@ class EngineRunner:
 
     def release(self) -> Callable[[], LoadedEngine | None]:
         """What gives the engine once this was let go; ``None`` where something else can still run it."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)  # its contexts go with it
         loaded = LoadedEngine(self._trt, self._engine, self._device, self._alive, type(self._scratch))
         running = ref(self._scratch)  # all that runs it, prepared and recorded runs too, has this
         return lambda: loaded if running() is None else None
