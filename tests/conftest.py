@@ -30,8 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtestloop() -> None:
     """From here on, only what the tests make is looked through."""
     gc.freeze()
-    # The first round of garbage begins after 700 new objects otherwise: an export makes hundreds of thousands.
-    gc.set_threshold(200_000, 10, 10)
+    # The first round of garbage begins after 700 new objects otherwise: an export makes hundreds of thousands, and what
+    # is looked at while it is in use is looked at again.
+    gc.set_threshold(800_000, 4, 10)
     gc.enable()
 
 
