@@ -106,6 +106,7 @@ class Case:
             *self.parameter.opts,
             *(name.upper() for name in self.parameter.opts),
             (self.parameter.name or "").upper(),
+            f"[{(self.parameter.name or '').upper()}]",  # one that may be left out
             f"[{(self.parameter.name or '').upper()}]...",  # any number of them
             f"{(self.parameter.name or '').upper()}...",  # one or more
         ]
