@@ -23,8 +23,8 @@ _LISTED_EVIDENCE = 36
 _LONGEST_MESSAGE_CHARS = 1000
 _MEANINGS = {
     Applicability.SAFE: "same results for every input that is accepted today",
-    Applicability.UNSAFE: "narrows the accepted inputs or changes the numerics",
-    Applicability.MANUAL: "needs a decision or an edit by hand",
+    Applicability.UNSAFE: "narrows the inputs or changes numerics",
+    Applicability.MANUAL: "needs a decision or an edit",
 }
 
 
