@@ -12,8 +12,9 @@ ARGS ?=
 TORCH ?=
 CONSTRAINTS ?= constraints.txt
 JOBS ?= $(shell nproc 2>/dev/null || echo 1)
-# Each process computes on one core.  sympy keeps 1,000 results otherwise, fewer than a test needs again.
-PYTEST = OMP_NUM_THREADS=1 SYMPY_CACHE_SIZE=100000 $(BIN)/python -m pytest --jobs $(JOBS)
+# A file's tests share what they compile, and each process computes on one core.  sympy keeps 1,000 results otherwise,
+# fewer than a test needs again.
+PYTEST = OMP_NUM_THREADS=1 SYMPY_CACHE_SIZE=100000 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 # Images of containers often forbid bytecode: each process would compile all that it imports, torch among it.
 unexport PYTHONDONTWRITEBYTECODE
@@ -29,7 +30,7 @@ ZOO := transformers diffusers torch-geometric
 .DEFAULT_GOAL := help
 CHECKED += docs
 .NOTPARALLEL:
-.PHONY: help demo docs test test-all test-torch quick budgets lint format bench bench-report bench-fix-dims clean
+.PHONY: help demo docs test test-all test-torch quick budgets quick-budgets lint format bench bench-report bench-fix-dims clean
 
 help: ## Print the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -42,13 +43,13 @@ demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no Ten
 	@echo
 	@echo "The report: $(CURDIR)/demo/report.html (open it in a browser; report.json beside it says the same)"
 
-test: $(VENV)/.test lint $(if $(ARGS),,docs) quick ## Lint, type check and run the tests that need neither GPU nor minutes
+test: $(VENV)/.test lint $(if $(ARGS),,docs quick-budgets) quick ## Lint, type check and run the tests that need neither GPU nor minutes
 
 quick: $(VENV)/.test
-	$(PYTEST) -m "not slow and not gpu$(if $(ARGS), and not budget)" $(ARGS)
+	$(PYTEST) -m "not slow and not gpu and not budget" $(ARGS)
 
-test-all: $(VENV)/.zoo $(VENV)/.servers lint $(if $(ARGS),,docs) ## All tests that need no GPU: adds the slow ones and the model zoo
-	$(PYTEST) -m "not gpu$(if $(ARGS), and not budget)" $(ARGS)
+test-all: $(VENV)/.zoo $(VENV)/.ray lint $(if $(ARGS),,docs budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
+	$(PYTEST) -m "not gpu and not budget" $(ARGS)
 
 # No lint: the linters read the torch of constraints.txt.  Not for CI: where pip offers CUDA builds alone, torch brings
 # gigabytes of NVIDIA's libraries, and cannot be imported without them.
@@ -56,9 +57,13 @@ test-torch: ## The quick tests with another torch: make test-torch TORCH=2.15.0 
 	@test -n "$(TORCH)" || { echo "Say which torch: make test-torch TORCH=2.15.0"; exit 2; }
 	@$(MAKE) --no-print-directory VENV=.venv-torch-$(TORCH) CONSTRAINTS=.venv-torch-$(TORCH)/constraints.txt quick
 
-# Wall times, so nothing may run beside them: other tests wait (tests/side_by_side.py), and make does (.NOTPARALLEL).
+# Wall times, so nothing may run beside them: not the other tests, and not what they wait for (.NOTPARALLEL).
 budgets: $(VENV)/.test ## Hold the report's pages to their budgets of size and time, with nothing beside
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m budget tests/browser/test_browser_budgets.py
+
+# The least pages alone.
+quick-budgets: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "budget and not slow" tests/browser/test_browser_budgets.py
 
 docs: $(VENV)/.docs ## The documents as a site, in site/: links are strict, nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
@@ -106,13 +111,13 @@ $(VENV)/.test: $(VENV)/.torch pyproject.toml
 	@$(INSTALL) -e '.[test,docs,rtx,quantization,triton]' || { \
 	  echo "tensorrt-rtx or tritonclient cannot be had here: tests that need it are skipped"; \
 	  $(INSTALL) -e '.[test,docs,triton]' || $(INSTALL) -e '.[test,docs,rtx]' || $(INSTALL) -e '.[test,docs]'; }
-	@touch $(VENV)/.package $(VENV)/.docs $@
-
-# Only slow tests start them, and unpacking them takes longer than the quick tests of a folder.
-$(VENV)/.servers: $(VENV)/.test
-	@$(INSTALL) 'ray>=2.40' || echo "ray cannot be had here: tests that start it are skipped"
 	@$(INSTALL) --no-deps nvidia-pytriton || \
 	  echo "nvidia-pytriton cannot be had here: tests with a real Triton server are skipped"
+	@touch $(VENV)/.package $(VENV)/.docs $@
+
+# Only slow tests start it, and unpacking it takes longer than the quick tests of a folder.
+$(VENV)/.ray: $(VENV)/.test
+	@$(INSTALL) 'ray>=2.40' || echo "ray cannot be had here: tests that start it are skipped"
 	@touch $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.

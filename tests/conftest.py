@@ -7,23 +7,18 @@ import gc
 import pytest
 
 from tests.random_cases import take_fewer
-from tests.side_by_side import SideBySide
 
 # Libraries and test modules stay until the end: looking through millions of their objects for garbage, again with each
 # import, took a third of collecting the tests.
 gc.disable()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--jobs", type=int, default=1, help="how many processes run tests side by side")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     if "not slow" in config.option.markexpr:
         take_fewer()
-    config.pluginmanager.import_plugin("tests.torch_settings")
-    if config.option.jobs > 1:
-        config.pluginmanager.register(SideBySide(config.option.jobs))
+    hands_out = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if not hands_out:
+        config.pluginmanager.import_plugin("tests.torch_settings")
 
 
 @pytest.hookimpl(tryfirst=True)
