@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+import sympy
 import torch
 from torch import nn
 from torch.export import export
 from torch.fx import Interpreter
+from torch.utils._sympy.functions import FloorDiv
 
+from trtdiag.graph import aliases
 from trtdiag.graph.aliases import alias_base
 from trtdiag.graph.inputs import storage_key
 
@@ -79,3 +85,11 @@ def test_shared_weights_have_one_storage():
     weight = torch.zeros(3, 4)
     assert storage_key(weight) == storage_key(weight.view(-1)) == storage_key(weight[1:])
     assert storage_key(weight) != storage_key(weight.clone())
+
+
+def test_sizes_that_divide_by_a_size_of_0_are_not_known() -> None:
+    """As BigBird's blocks of 64 tokens of a sequence of 1: it ended in a traceback."""
+    tokens = sympy.Symbol("tokens", integer=True, positive=True)
+    size: Any = SimpleNamespace(node=SimpleNamespace(expr=FloorDiv(tokens + 63, FloorDiv(tokens, 64))))
+    assert aliases._numbers([[size, 7]], (1,)) is None
+    assert aliases._numbers([[size, 7]], (128,)) == [[95, 7]]

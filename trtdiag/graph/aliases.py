@@ -148,7 +148,10 @@ def _numbers(lists: Sequence[Sequence[int | torch.SymInt]], values: Sequence[int
     exprs = [[size if isinstance(size, int) else size.node.expr for size in sizes] for sizes in lists]
     symbols = {symbol for expr in chain(*exprs) if not isinstance(expr, int) for symbol in expr.free_symbols}
     given = dict(zip(sorted(symbols, key=str), cycle(values)))
-    found = [[expr if isinstance(expr, int) else expr.xreplace(given) for expr in each] for each in exprs]
+    try:
+        found = [[expr if isinstance(expr, int) else expr.xreplace(given) for expr in each] for each in exprs]
+    except ZeroDivisionError:  # by a size that is 0 then, as n // 64 of 1
+        return None
     if not all(isinstance(number, int) or (number.is_Integer and number >= 0) for number in chain(*found)):
         return None
     return [[int(number) for number in each] for each in found]
