@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -42,6 +44,20 @@ def test_a_size_by_a_factor_that_no_float_holds_is_rounded_as_the_program_rounds
     for length in (4, 5, 10, 15, 20, 35, 101):
         x = torch.randn(2, 3, length)
         torch.testing.assert_close(program(x), Smaller()(x))
+
+
+def test_a_size_that_python_rounds_is_rounded_as_a_float() -> None:
+    """10 * 1.7 is 17.0, and rounded down as a fraction 16; 10 * 0.35 is 3.5, 30 * 0.35 is 10.5."""
+
+    class Rounded(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            n = x.shape[1]
+            return nn.functional.pad(x, (0, math.floor(n * 1.7))), nn.functional.pad(x, (round(n * 0.35), 0))
+
+    program = compiled(Rounded(), (torch.randn(2, 24),), dynamic_shapes=({1: Dim("n", min=4, max=130)},))
+    for n in (4, 10, 20, 30, 50, 130):
+        x = torch.randn(2, n)
+        torch.testing.assert_close(program(x), Rounded()(x))
 
 
 @pytest.mark.parametrize("pads", [False, True])

@@ -30,10 +30,17 @@ def test_the_stride_guard_of_an_encoder():
     assert values.count == 1014
 
 
-@pytest.mark.parametrize(("text", "said"), [("floor(h * 0.3333) >= 1", "h >= 4"), ("2*h / h == 2", "all")])
-def test_a_set_beyond_the_algebra_is_guessed_and_shown_by_z3(text, said):
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        ("floor(h * 0.3333) >= 1", ProofKind.MONOTONE, "h >= 4"),
+        ("floor(h * 0.3333) < 1000 / 3", ProofKind.MONOTONE, "h <= 1002"),
+        ("2*h / h == 2", ProofKind.SMT, "all"),
+    ],
+)
+def test_a_set_beyond_the_algebra_is_guessed_and_shown_by_bounds_or_z3(text, kind, said):
     solution = allowed([parse_condition(text)], "h", BOX["n"])
-    assert (solution.proof.kind, solution.values.describe("h")) == (ProofKind.SMT, said)
+    assert (solution.proof.kind, solution.values.describe("h")) == (kind, said)
 
 
 def test_a_witness_above_where_there_is_none_below():

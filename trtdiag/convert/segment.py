@@ -24,7 +24,8 @@ from trtdiag.network.symbol_values import solvable
 from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Range, Relation, Sym, compare, free_symbols, implied
-from trtdiag.symbolic.float_factors import rounded_bounds, rounds
+from trtdiag.symbolic.bounds import rounded_bounds
+from trtdiag.symbolic.float_factors import rounds
 from trtdiag.wording import listed
 
 _LIMIT_S = 1.0

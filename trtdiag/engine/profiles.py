@@ -11,7 +11,7 @@ from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.network import Network, Tensor
 from trtdiag.shapes.profile import DimProfile, input_profile
 from trtdiag.symbolic import Expr, Range, bounds, evaluate, free_symbols
-from trtdiag.symbolic.float_factors import rounded_bounds
+from trtdiag.symbolic.bounds import rounded_bounds
 
 # The numbers that a size can be where nothing bounds it; sizes are int64 in PyTorch.
 _LEAST = -(2**63)

@@ -24,10 +24,10 @@ from trtdiag.symbolic import (
     sub,
     substitute,
 )
+from trtdiag.symbolic.bounds import rounded_bounds
 from trtdiag.symbolic.build import ONE
 from trtdiag.symbolic.conditions import Tree
 from trtdiag.symbolic.expr import Compare, Mul, Pow, Truth
-from trtdiag.symbolic.float_factors import rounded_bounds
 from trtdiag.symbolic.shared_symbols import related, tied_groups
 
 _LIMIT_S = 1.0

@@ -1,10 +1,12 @@
 """Computes a size expression by calls that torch can record: on numbers, on SymInts, or as nodes of a graph.
 
-Fractions stay pairs of integers until something rounds them, so that nothing is computed in floating point.
+Fractions stay pairs of integers until something rounds them, so that nothing is computed in floating point but what
+the program has there itself.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +15,8 @@ import torch
 
 from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.conditions import normalise
-from trtdiag.symbolic.expr import Condition, Expr, FloorDiv, Relation, TrueDiv, Where
+from trtdiag.symbolic.expr import Ceil, Condition, Expr, Floor, FloorDiv, Relation, TrueDiv, Trunc, Where
+from trtdiag.symbolic.float_factors import rounds
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.tree import is_condition
 
@@ -21,6 +24,7 @@ Call = Callable[..., Any]
 """``call(function, *operands)``: the value of ``function(*operands)``, or a node that will have it."""
 Quotient = tuple[Any, Any]
 """Numerator and denominator."""
+_ROUNDING: dict[type, Call] = {Floor: math.floor, Ceil: math.ceil, Trunc: math.trunc}
 
 
 def computed(node: Expr | Condition, symbols: Mapping[str, Any], call: Call) -> Any:
@@ -54,7 +58,7 @@ class _SizeCalls(Fold[Quotient, Any]):
         return top if _is(bottom, 1) else self.call(operator.truediv, top, bottom)
 
     def call(self, function: Callable[..., Any], *operands: Any) -> Any:
-        if all(isinstance(operand, int) for operand in operands):
+        if all(isinstance(operand, int | float) for operand in operands):
             return function(*operands)
         return self.recorded(function, *operands)
 
@@ -67,6 +71,8 @@ class _SizeCalls(Fold[Quotient, Any]):
                 top, bottom = self.expr(right)
                 whole = self.mul(self.expr(left), (bottom, top))
                 return whole if isinstance(expr, TrueDiv) else self.floor(whole)
+            case Floor(arg) | Ceil(arg) | Trunc(arg) if rounds(arg):
+                return self.call(_ROUNDING[type(expr)], self.call(operator.truediv, *self.expr(arg))), 1
             case Where(condition, then, otherwise):
                 return self.choice(condition, self.expr(then), self.expr(otherwise))
             case _:

@@ -13,6 +13,7 @@ from trtdiag.symbolic.build import mod
 from trtdiag.symbolic.conditions import all_of, any_of, compare, within
 from trtdiag.symbolic.evaluate_array import all_values, holds_array
 from trtdiag.symbolic.expr import Condition, Relation, Sym
+from trtdiag.symbolic.intervals import Intervals
 from trtdiag.symbolic.patterns import PatternError
 from trtdiag.symbolic.polynomials import NotApplicableError
 from trtdiag.symbolic.proof import Proof, ProofKind
@@ -88,7 +89,7 @@ def _tried(condition: Condition, symbol: str, range_: Range) -> Solution:
 
 
 def _guessed(condition: Condition, symbol: str, range_: Range, why: str, limit_s: float) -> Solution:
-    """Try the first values, take the pattern that they end in for all, and let z3 prove or refute that."""
+    """Try the first values, take the pattern that they end in for all, and let bounds or z3 prove or refute that."""
     start = range_.min if range_.min is not None else 0
     if range_.min is None:
         return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, f"{why}, and the range has no least value"))
@@ -101,11 +102,21 @@ def _guessed(condition: Condition, symbol: str, range_: Range, why: str, limit_s
         reaches = last.high is not None and head.max is not None and last.high > head.max - len(last.mask)
         grown = (type(last)(last.low, None, last.mask),) if reaches else (last,)
         tail = ValueSet(range_, (*seen.values.stretches[:-1], *grown))
+    if seen.proof.proven and _bounded(condition, symbol, tail, Range(start + GUESS_VALUES, range_.max)):
+        detail = f"{GUESS_VALUES} values tried, and bounds for all beyond them"
+        return Solution(tail, Proof(ProofKind.MONOTONE, GUESS_VALUES, detail))
     if seen.proof.proven and _proved(condition, symbol, tail, range_, limit_s):
         detail = f"the pattern of the first {GUESS_VALUES} values, shown by z3 to be all"
         return Solution(tail, Proof(ProofKind.SMT, GUESS_VALUES, detail))
     detail = f"{why}; {GUESS_VALUES} values were tried, and z3 could not show that the rest is alike"
     return Solution(tail, Proof(ProofKind.NONE, GUESS_VALUES, detail))
+
+
+def _bounded(condition: Condition, symbol: str, values: ValueSet, beyond: Range) -> bool:
+    """Whether all values from some on are in the set, or none is, as bounds of the condition say it, too."""
+    last = values.stretches[-1] if values.stretches else None
+    every = last is not None and last.high is None and bool(last.mask.all())
+    return (every or last is None or last.high is not None) and Intervals({symbol: beyond}).decide(condition) is every
 
 
 def _proved(condition: Condition, symbol: str, values: ValueSet, range_: Range, limit_s: float) -> bool:

@@ -19,6 +19,7 @@ from trtdiag.symbolic.ends import Ends, outwards
 from trtdiag.symbolic.evaluate import compiled_expr
 from trtdiag.symbolic.evaluate_array import evaluate_masked
 from trtdiag.symbolic.expr import Add, Ceil, Expr, Floor, FloorDiv, Max, Min, Mod, Mul, Num, Pow, Sym, TrueDiv, Trunc
+from trtdiag.symbolic.float_factors import rounds
 from trtdiag.symbolic.grid import Grid, tuple_count
 from trtdiag.symbolic.intervals import Intervals
 from trtdiag.symbolic.polynomials import NotApplicableError
@@ -215,6 +216,14 @@ class BoundsCache:
 def bounds(expr: Expr, box: Box) -> Bounds:
     """The bounds of one expression over ``box``; keep a ``BoundsCache`` for many."""
     return BoundsCache(box).of(expr)
+
+
+def rounded_bounds(expr: Expr, box: Box) -> Range:
+    """The bounds of a size, with one more at each end where it ``rounds``: floats may be rounded at each step."""
+    found = bounds(expr, box).range
+    if not rounds(expr):
+        return found
+    return Range(None if found.min is None else found.min - 1, None if found.max is None else found.max + 1)
 
 
 def _bounds(ends: Ends, method: str) -> Bounds:

@@ -24,6 +24,7 @@ from trtdiag.symbolic.expr import (
     Sym,
     TrueDiv,
 )
+from trtdiag.symbolic.float_factors import inexact
 from trtdiag.symbolic.tree import is_integer, is_total, order_key
 
 Number = int | Fraction
@@ -167,6 +168,8 @@ def floordiv(left: Expr | Number, right: Expr | Number) -> Expr:
     scaled = whole_parts(top, bottom)
     if scaled is None:
         return floor(top) if bottom == ONE else FloorDiv(top, bottom)
+    if inexact(scaled[0]):
+        return Floor(truediv(top, bottom))
     top, bottom = scaled[1]
     if isinstance(bottom, Num):
         divisor = int(bottom.value)
@@ -273,7 +276,9 @@ def floor(operand: Expr | Number) -> Expr:
     if isinstance(expr, TrueDiv) and whole_parts(expr.left, expr.right) is not None:
         return floordiv(expr.left, expr.right)
     scaled = whole_parts(expr)
-    return Floor(expr) if scaled is None else floordiv(scaled[1][0], scaled[0])
+    if scaled is None or inexact(scaled[0]):  # a float's product is computed and rounded as one
+        return Floor(expr)
+    return floordiv(scaled[1][0], scaled[0])
 
 
 def symbol(name: str) -> Sym:

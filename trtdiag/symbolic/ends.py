@@ -50,7 +50,7 @@ def greatest(left: Ends, right: Ends) -> Ends:
     return meet(left, right)[0], hull(left, right)[1]
 
 
-def rounded(ends: Ends, rounding: Callable[[Number], int]) -> Ends:
+def rounded(ends: Ends, rounding: Callable[[Number], Number]) -> Ends:
     """Ends of values that are rounded in a way that keeps their order."""
     return None if ends[0] is None else rounding(ends[0]), None if ends[1] is None else rounding(ends[1])
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.expr import Condition, Expr, Relation
+from trtdiag.symbolic.float_factors import as_float
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.tree import is_condition
 
@@ -82,7 +83,7 @@ def _of_two(act: Callable[[Any, Any], Number]) -> Callable[[_Get, _Get], _Get]:
     return compiled
 
 
-def _of_one(act: Callable[[Any], int]) -> Callable[[_Get], _Get]:
+def _of_one(act: Callable[[Any], Number]) -> Callable[[_Get], _Get]:
     return lambda inner: lambda values: act(inner(values))
 
 
@@ -99,6 +100,7 @@ class _Compiler(Fold[_Get, _Test]):
     floor = staticmethod(_of_one(floor))
     ceil = staticmethod(_of_one(ceil))
     trunc = staticmethod(_of_one(trunc))
+    as_float = staticmethod(_of_one(as_float))
     symbol = staticmethod(operator.itemgetter)
 
     def number(self, value: Number) -> _Get:

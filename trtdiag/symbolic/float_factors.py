@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from trtdiag.symbolic.bounds import bounds
 from trtdiag.symbolic.expr import Condition, Expr, Num
-from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import children
 
 _EXACT_BITS = 21
@@ -19,15 +16,19 @@ _EXACT_BITS = 21
 def rounds(expr: Expr | Condition) -> bool:
     """Whether a factor such as 0.6 makes floats round where fractions do not: 5 * 0.6 is 3.0, and less as fractions."""
     if isinstance(expr, Num):
-        return (
-            isinstance(expr.value, Fraction) and max(map(abs, expr.value.as_integer_ratio())).bit_length() > _EXACT_BITS
-        )
+        return isinstance(expr.value, Fraction) and inexact(expr.value)
     return any(rounds(child) for child in children(expr))
 
 
-def rounded_bounds(expr: Expr, ranges: Mapping[str, Range]) -> Range:
-    """The bounds of a size over ``ranges``, with one more at each end where it ``rounds``."""
-    found = bounds(expr, ranges).range
-    if not rounds(expr):
-        return found
-    return Range(None if found.min is None else found.min - 1, None if found.max is None else found.max + 1)
+def inexact(factor: int | Fraction) -> bool:
+    """Whether products of sizes with ``factor`` have more bits than a float."""
+    return max(map(abs, factor.as_integer_ratio())).bit_length() > _EXACT_BITS
+
+
+def as_float(value: int | Fraction) -> Fraction:
+    """The float next to a product, as PyTorch has it before it rounds it to a size.
+
+    Raises:
+        OverflowError: No float is so great.
+    """
+    return Fraction(float(value))

@@ -29,6 +29,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
+from trtdiag.symbolic.float_factors import rounds
 
 Value = TypeVar("Value")
 Held = TypeVar("Held")
@@ -40,8 +41,9 @@ class Fold(Generic[Value, Held]):
     A subclass says what the operations are; ``compute`` and ``condition`` may be overridden for single kinds of nodes.
     An expression is ``number(value)``, ``symbol(name)``, ``add(left, right)``, ``mul(left, right)``,
     ``divide(left, right)``, ``least(left, right)``, ``greatest(left, right)``, ``power(base, exponent)`` of two nodes,
-    ``floor(value)``, ``trunc(value)`` or ``where(holds, fails, then, otherwise)``; a condition is ``truth(value)``,
-    ``compare(relation, left, right)``, ``both(left, right)`` or ``either(left, right)``.
+    ``floor(value)``, ``trunc(value)``, ``where(holds, fails, then, otherwise)``, or ``as_float(value)`` where it is
+    rounded and floats differ from fractions; a condition is ``truth(value)``, ``compare(relation, left, right)``,
+    ``both(left, right)`` or ``either(left, right)``.
     """
 
     number: Callable[..., Value]
@@ -54,6 +56,7 @@ class Fold(Generic[Value, Held]):
     power: Callable[..., Value]
     floor: Callable[..., Value]
     trunc: Callable[..., Value]
+    as_float: Callable[..., Value]
     where: Callable[..., Value]
     truth: Callable[..., Held]
     compare: Callable[..., Held]
@@ -94,11 +97,11 @@ class Fold(Generic[Value, Held]):
             case Pow(base, exponent):
                 return self.power(base, exponent)
             case Floor(arg):
-                return self.floor(self.expr(arg))
+                return self.floor(self.before_rounding(arg))
             case Ceil(arg):
-                return self.ceil(self.expr(arg))
+                return self.ceil(self.before_rounding(arg))
             case Trunc(arg):
-                return self.trunc(self.expr(arg))
+                return self.trunc(self.before_rounding(arg))
             case Where(condition, then, otherwise):
                 holds, fails = self.condition(condition), self.condition(negate(condition))
                 return self.where(holds, fails, self.expr(then), self.expr(otherwise))
@@ -114,6 +117,11 @@ class Fold(Generic[Value, Held]):
                 return reduce(self.both, map(self.condition, args))
             case Or(args):
                 return reduce(self.either, map(self.condition, args))
+
+    def before_rounding(self, expr: Expr) -> Value:
+        """What is rounded to an integer: PyTorch has it as a float."""
+        value = self.expr(expr)
+        return self.as_float(value) if rounds(expr) else value
 
     def negated(self, value: Value, /) -> Value:
         """``-value``."""

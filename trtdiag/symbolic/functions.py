@@ -9,6 +9,7 @@ from functools import partial, reduce
 from trtdiag.symbolic import build, build_functions
 from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
+from trtdiag.symbolic.float_factors import rounds
 from trtdiag.symbolic.tree import is_condition, is_integer, size
 
 
@@ -45,7 +46,7 @@ def round_half_even(arg: Expr) -> Expr:
         return arg
     shifted = build.add(arg, Fraction(1, 2))
     up = build.floor(shifted)
-    tie = compare(Relation.EQ, shifted, up)
+    tie = compare(Relation.EQ, build_functions.ceil(shifted) if rounds(arg) else shifted, up)
     odd = compare(Relation.EQ, build.mod(up, 2), 1)
     return build_functions.where(all_of((tie, odd)), build.sub(up, 1), up)
 

@@ -52,6 +52,7 @@ from trtdiag.symbolic.expr import (
     Trunc,
     Where,
 )
+from trtdiag.symbolic.float_factors import as_float
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols, is_integer
@@ -121,6 +122,7 @@ class Intervals(Fold[Ends, "bool | None"]):
     negated = staticmethod(flipped)
     floor = staticmethod(partial(rounded, rounding=floor))
     trunc = staticmethod(partial(rounded, rounding=trunc))
+    as_float = staticmethod(partial(rounded, rounding=as_float))
 
     def number(self, value: Number) -> Ends:
         """See ``Fold``."""

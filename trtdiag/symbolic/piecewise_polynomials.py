@@ -133,6 +133,9 @@ class _Algebra(Fold[Pieces, Regions]):
     def trunc(self, value: Pieces) -> Pieces:
         return self.pick(self.signs(value, Relation.GE), self.floor(value), self.ceil(value))
 
+    def as_float(self, value: Pieces) -> Pieces:
+        raise NotApplicableError("sizes in floating point are not covered")
+
     def truth(self, value: bool) -> Regions:
         return [Piece(self.low, self.high, np.full(self.period, value, dtype=bool))]
 

@@ -104,7 +104,7 @@ def find(
     except UntranslatableError as error:
         return SmtResult("unknown", why=str(error))
     for name in sorted(box):
-        translator.variable(name)
+        translator.symbol(name)
     for name, variable in translator.symbols.items():
         range_ = box.get(name, Range())
         if range_.min is not None:
@@ -195,11 +195,6 @@ class _Translator(Fold[_Term, Any]):
         self.context = context
         self.symbols: dict[str, Any] = {}
 
-    def variable(self, name: str) -> Any:
-        if name not in self.symbols:
-            self.symbols[name] = self.z3.Int(name, self.context)
-        return self.symbols[name]
-
     def truth(self, value: bool) -> Any:
         return self.z3.BoolVal(value, self.context)
 
@@ -220,7 +215,9 @@ class _Translator(Fold[_Term, Any]):
         return _Term(value.numerator, value.denominator)
 
     def symbol(self, name: str) -> _Term:
-        return _Term(self.variable(name), 1)
+        if name not in self.symbols:
+            self.symbols[name] = self.z3.Int(name, self.context)
+        return _Term(self.symbols[name], 1)
 
     def add(self, left: _Term, right: _Term) -> _Term:
         sides = (*left.sides, *right.sides)
@@ -244,6 +241,9 @@ class _Translator(Fold[_Term, Any]):
     def trunc(self, value: _Term) -> _Term:
         down, up = self.floor(value), self.ceil(value)
         return _Term(self.choice(value.top >= 0, down.top, up.top), 1, value.sides)
+
+    def as_float(self, value: _Term) -> _Term:
+        raise UntranslatableError("z3 is not asked about sizes in floating point")
 
     def power(self, base: Expr, exponent: Expr) -> _Term:
         count = exponent.value if isinstance(exponent, Num) else None

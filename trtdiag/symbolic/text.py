@@ -30,11 +30,13 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
+from trtdiag.symbolic.float_factors import inexact
 from trtdiag.symbolic.size_names import home_of
 
 # How tightly a text binds, as in Python; a child that binds less than its place asks gets parentheses.
 _CHOICE, _OR, _AND, _COMPARE, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(9)
 
+_MOST_TIMES_DECIMAL = 16
 _DIVIDED = {FloorDiv: "//", Mod: "%", TrueDiv: "/"}
 
 Names = Mapping[str, str]
@@ -167,15 +169,32 @@ def _product(args: tuple[Expr, ...], names: Names) -> tuple[str, int]:
         # A leading minus belongs to the first factor, which is fine for a product but not for a quotient.
         return f"-{_at(flipped, names, _PRODUCT if isinstance(flipped, Mul) else _SIGN)}", _PRODUCT
     head, *rest = args
-    divisor = 1
+    divisor: int | float = 1
+    before: list[str] = []
     if isinstance(head, Num) and isinstance(head.value, Fraction):
-        divisor = head.value.denominator
-        rest = rest if head.value.numerator == 1 else [Num(head.value.numerator), *rest]
+        before, divisor = _factor(head.value)
     else:
         rest = list(args)
     # Quotients and remainders inside a product are always in parentheses: they bind alike and read badly.
-    text = "*".join(_at(factor, names, _SIGN) for factor in rest)
+    text = "*".join([*before, *(_at(factor, names, _SIGN) for factor in rest)])
     return (text, _PRODUCT) if divisor == 1 else (f"{text} / {divisor}", _PRODUCT)
+
+
+def _factor(value: Fraction) -> tuple[list[str], int | float]:
+    """The factors and the divisor that a fraction is written with: 1.7 as that, not as 7656119366529843 / 2**52."""
+    for count in range(1, _MOST_TIMES_DECIMAL + 1) if inexact(value) else ():
+        if (decimal := _decimal(value / count)) is not None:
+            return [*([str(count)] if count > 1 else []), repr(decimal)], 1
+    if (decimal := _decimal(1 / value)) is not None:
+        return [], decimal
+    return [] if value.numerator == 1 else [str(value.numerator)], value.denominator
+
+
+def _decimal(value: Fraction) -> float | None:
+    """The number where a fraction has too many digits to be read, and is a float exactly."""
+    if value.denominator == 1 or not inexact(value) or abs(value) >= 1 << 64:
+        return None
+    return float(value) if Fraction(float(value)) == value else None
 
 
 def _quotient(left: Expr, sign: str, right: Expr, names: Names) -> tuple[str, int]:
