@@ -14,7 +14,7 @@ from trtdiag.wording import one_line
 
 _MOST_UPWARDS = 2
 """Own choice: ``../../nets/model.py`` is still read at a glance."""
-_INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)")
+_INSTALLED = re.compile(r".*[/\\](?:site|dist)-packages[/\\](.+)", re.DOTALL)
 _TO_PACKAGES = re.compile(r"(?<![^\s(\"'])[/\\][^\s:\"']*[/\\](?:site|dist)-packages[/\\]")
 _BEFORE = r"(?:(?<![\w.~/\\-])|(?<=file://))"
 _HOMES = r"/home/[^/\s\"':]+|/Users/[^/\s\"':]+|/root|[A-Za-z]:[/\\]Users[/\\][^/\\\s\"':]+"
@@ -32,7 +32,7 @@ def place(frame: Frame) -> str:
 
 def shown_file(file: str) -> str:
     """A file as ``place`` names it."""
-    installed = _INSTALLED.search(file)
+    installed = _INSTALLED.match(file)
     return installed[1] if installed else file_address(file)
 
 
