@@ -324,6 +324,7 @@ def test_a_file_whose_weights_were_changed_is_damaged(tmp_path: Path) -> None:
             trtdiag.load(tmp_path / "changed.pt2")
 
 
+@pytest.mark.slow  # quick: what weights come from, above; what the command is given is refused in tests/cli
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     batch = torch.export.Dim("batch", min=1, max=8)
@@ -352,6 +353,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert _ended("refit", "c.pt2", "--weights", state, "-o", "e.pt2", "--no-verify", "-q") == 0
 
 
+@pytest.mark.slow  # quick: weights that do not fit are refused; comparisons in tests/verification
 def test_what_differs_from_the_model_is_not_kept(tmp_path: Path) -> None:
     compiled, x = _compiled(_model(1)), _x()
     before = compiled(x)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.export import Dim
 
 import trtdiag
+from tests.harness.rows import thinned
 from tests.runtime.compiling import compiled
 from tests.test_without_tensorrt import WITHOUT_TENSORRT
 from trtdiag.artifact.description import options_from_plain, plain_options
@@ -38,7 +39,8 @@ def _linear() -> tuple[nn.Linear, CompiledProgram]:
     return model, compiled(model, (torch.randn(3, 5),), None, ({0: Dim("batch", min=1, max=8)},))
 
 
-@pytest.mark.parametrize("name", ["linear.ep", "linear.pt2", "linear", "lin ear.v1.engine"])
+# Quick: the usual suffix, and one that is none.
+@thinned("name", ["linear.ep", "linear.pt2", "linear", "lin ear.v1.engine"], every=9)
 def test_a_saved_program_runs_as_before(tmp_path: Path, name: str) -> None:
     model, program = _linear()
     with warnings.catch_warnings():

@@ -248,6 +248,7 @@ def test_pictures_on_phones_can_be_read_and_show_that_they_go_on(cached: str) ->
     assert all(layers == 4 for _, _, layers in pictures), "the shadow of what is beyond, and what hides it at the end"
 
 
+@pytest.mark.slow  # quick: engines come first and modules on demand, in test_browser_explorer.py
 def test_the_only_engine_is_opened_though_it_is_not_small() -> None:
     report = trtdiag.analyze(exported_net(30), target="11.4")
     with page_of(report.to_html(), viewport={"width": 1280, "height": 900}) as (page, _):

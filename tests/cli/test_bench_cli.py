@@ -66,6 +66,7 @@ def test_wrong_arguments(folder: Path, arguments: tuple[str, ...], capsys: pytes
     assert repr(arguments[1]) in capsys.readouterr().err
 
 
+@pytest.mark.slow  # quick: times in reports in tests/report, bench by name, above
 def test_a_report_takes_up_the_times_and_compares_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compile_it = ("compile", "small.pt2", "--backend", "reference", "--no-verify", "--min-segment-ops", "0", "-q")
     assert run(*compile_it, "--json", "old.json", "--report", "old.html") == 0

@@ -177,6 +177,7 @@ def test_a_wrong_flag_is_refused(arguments: tuple[str, str], model: Path, capsys
     assert arguments[0] in capsys.readouterr().err
 
 
+@pytest.mark.slow  # quick: tests/compiling/test_cached_engines.py
 def test_engines_come_from_the_cache_and_everything_says_so(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("compile", "model.pt2", "--backend", "reference", "--no-verify", "--keep-in-torch", "aten.relu")
     asked += ("--min-segment-ops", "1", "--engine-cache", "engines", "--build-jobs", "2", "--json", "out.json")

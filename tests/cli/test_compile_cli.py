@@ -247,6 +247,7 @@ def test_errors_are_told_to_machines_too(model: Path) -> None:
     assert json.loads(Path("wide.sarif").read_text())["runs"][0]["results"]
 
 
+@pytest.mark.slow  # quick: the file of a project in test_engine_options.py
 def test_the_file_says_what_goes_into_engines(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = (
         "keep-in-torch = ['aten.relu']\nmin-segment-ops = 1\nprecision = 'fp16'\nkeep-fp32 = ['second', 'no.such']\n"

@@ -42,6 +42,7 @@ def rules(found: list[dict[str, Any]]) -> set[str]:
     return {finding["rule"] for finding in found if finding["rule"][:3] in ("OPS", "PRT")}
 
 
+@pytest.mark.slow  # quick: the file sets them and the command line wins, below
 def test_the_command_line_says_what_goes_into_engines(analyzed: Analyzed) -> None:
     code, plain = analyzed()
     assert code == 0

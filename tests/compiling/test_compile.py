@@ -139,6 +139,7 @@ def test_a_saved_program_is_verified_against_its_source(tmp_path: Path) -> None:
     assert found.compiled.options == CompileOptions(backend="reference", verify=False)
 
 
+@pytest.mark.slow  # quick: a wrong converter differs; files of programs are verified in test_compiled_again.py
 def test_a_saved_program_differs_from_another_model(tmp_path: Path) -> None:
     path = tmp_path / "model_trt.pt2"
     trtdiag.save(plain(), path)

@@ -143,6 +143,7 @@ def test_a_program_on_several_devices_is_refused() -> None:
     assert caught.value.reference == "program-devices"
 
 
+@pytest.mark.slow  # quick: an input on the device of the export is refused
 def test_torch_compile_leaves_a_model_where_it_is() -> None:
     model, args, _, _ = mlp()
     compiled = torch.compile(model, backend="trtdiag", options={"backend": "on-meta"})

@@ -33,6 +33,7 @@ def test_a_module_compiles_with_inputs_and_is_tuned_for_their_opt() -> None:
         compiled(torch.randn(7, 8), torch.randn(7, 8))
 
 
+@pytest.mark.slow  # quick: the same sizes in tests/report/test_sizes_in_words.py
 def test_analyze_reports_what_torch_refuses_of_inputs() -> None:
     report = trtdiag.analyze(Quarters(), inputs=[Input((1, 4), (2, 8), (4, 64))])
     assert report.errors

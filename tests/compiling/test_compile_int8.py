@@ -172,6 +172,7 @@ def test_without_torchao(monkeypatch: pytest.MonkeyPatch) -> None:
     assert importlib.import_module("torchao")
 
 
+@pytest.mark.slow  # quick: what is refused, above, and one engine; options on the command line in tests/cli
 def test_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

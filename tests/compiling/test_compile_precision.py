@@ -40,6 +40,7 @@ def test_a_target_without_bfloat16_leaves_it_to_pytorch():
     assert not ran & set(found.plan.types.limits)
 
 
+@pytest.mark.slow  # quick: the list reaches the lowered program, in tests/lower/test_precision_rules.py
 def test_the_users_list_reaches_the_engines():
     found = compiled(conv_net(), Precision.FP16, "11.4", keep_fp32=("head", "no.such"))
     facts = found.plan.lowered.precision

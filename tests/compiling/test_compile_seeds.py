@@ -12,7 +12,6 @@ from torch.utils import _pytree as pytree
 import trtdiag
 from tests.compiling.programs import Asked
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
-from tests.harness.rows import thinned
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
@@ -30,8 +29,12 @@ def _compiled(asked: Asked, target: str, **options: object) -> State:
 
 # The newest target is quick in the tests below, and in test_compile.py at every size.
 @pytest.mark.parametrize("target", ["8.6", pytest.param("11.4", marks=pytest.mark.slow)])
-# Images are quick in test_layer_programs.py.
-@thinned("model", [decoder, unet, instance_norm, linear], ids=lambda model: model.__name__, every=4)
+# Quick: norms and the linear layer; images are in test_layer_programs.py, decoders in tests/runtime and tests/examples.
+@pytest.mark.parametrize(
+    "model",
+    [*(pytest.param(model, marks=pytest.mark.slow) for model in (decoder, unet)), instance_norm, linear],
+    ids=lambda model: model.__name__,
+)
 def test_a_model_is_one_engine_and_agrees_at_every_corner(model: Callable[[], Asked], target: str) -> None:
     found = _compiled(model(), target)
     assert len(found.engines) == 1, [f"{entry.op}: {entry.limit.why}" for entry in found.plan.partitioned.fallback]

@@ -98,6 +98,7 @@ def _code(arguments: list[str]) -> object:
     return ended.value.code
 
 
+@pytest.mark.slow  # quick: each command by itself in tests/cli, what stayed gets an engine above
 def test_every_command_takes_a_compiled_file_or_says_why_not(
     half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

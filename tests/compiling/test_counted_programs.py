@@ -34,8 +34,8 @@ def _assert_agrees(actual: Any, expected: Any) -> None:
 
 # Slow: the same layers as for 11.4, where each model is quick.
 OLDER = [pytest.param("10.16", marks=pytest.mark.slow), "11.4"]
-# Slow: they cross an engine's border as these two do, with one engine and with several.
-QUICK = ("cloud", "unique")
+# Slow: they cross an engine's border as this one does.
+QUICK = ("cloud",)
 SAVED = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 
 

@@ -111,6 +111,7 @@ def test_ops_before_quantizers_are_equal_to_the_bit(target: str) -> None:
                 assert torch.equal(got, wanted)
 
 
+@pytest.mark.slow  # quick: a quantized block, above; files of programs in tests/artifact
 def test_a_quantized_program_is_saved_and_loaded(tmp_path: Path) -> None:
     module, args, dims = blocks()["wide"]
     program = quantized(module, args, dims)
@@ -120,13 +121,9 @@ def test_a_quantized_program_is_saved_and_loaded(tmp_path: Path) -> None:
     check(program, trtdiag.load(tmp_path / "compiled.pt2"), "wide", CLOSE[Precision.KEEP])
 
 
-# Quick: one half of the pair.
+@pytest.mark.slow  # quick: what is dequantized stays where it is quantized, apart from an op of PyTorch
 @pytest.mark.parametrize(
-    "kept",
-    [
-        "quantized_decomposed.dequantize_per_tensor",
-        pytest.param("quantized_decomposed.quantize_per_tensor", marks=pytest.mark.slow),
-    ],
+    "kept", ["quantized_decomposed.dequantize_per_tensor", "quantized_decomposed.quantize_per_tensor"]
 )
 def test_half_of_a_pair_in_pytorch_is_right(kept: str) -> None:
     module, args, dims = blocks()["wide"]

@@ -54,8 +54,8 @@ def _right(program: CompiledProgram, seed: int, size: int) -> None:
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-6)
 
 
-# Quick: many threads, which begin with one.
-@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), MANY])
+# Quick: some threads share a program, and none has one for itself alone.
+@pytest.mark.parametrize("count", [3, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, MANY))])
 def test_threads_run_programs_that_none_has_run_before(count: int) -> None:
     """One program for all threads, or one for each; every thread begins at once, at sizes of its own."""
     programs = [_made(seed) for seed in range(count)]

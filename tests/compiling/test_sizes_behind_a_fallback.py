@@ -43,8 +43,10 @@ def _asked(steps: int, low: int, high: int) -> Asked:
     ("steps", "target"),
     [
         (1, "8.6"),
-        (3, "11.4"),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, "11.4"), (2, "8.6"), (2, "11.4"), (3, "8.6"))),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((1, "11.4"), (2, "8.6"), (2, "11.4"), (3, "8.6"), (3, "11.4"))
+        ),
     ],
 )
 def test_every_size_agrees(steps: int, target: str) -> None:

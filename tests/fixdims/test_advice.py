@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 from torch.nn import functional as F
 
+from tests.harness.rows import thinned
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import Noted, changes_between
@@ -91,7 +92,7 @@ PADDINGS = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ("height", "last") else pytest.mark.slow) for name in PADDINGS]
+    "name", [pytest.param(name, marks=() if name == "last" else pytest.mark.slow) for name in PADDINGS]
 )
 @pytest.mark.parametrize("start", [pytest.param(40, marks=pytest.mark.slow), 41])  # of 40 nothing is padded
 def test_padding_works_when_followed_over_the_whole_asked_range(name: str, start: int) -> None:
@@ -377,7 +378,8 @@ def exported(model: nn.Module) -> ExportedProgram:
     return export(model, (torch.randn(3, 12, 4),), dynamic_shapes=spec, strict=False)
 
 
-@pytest.mark.parametrize("name", FOLLOWED)
+# Quick: the ends; what is advised of the others is quick below.
+@thinned("name", FOLLOWED, every=9)
 def test_changing_the_line_gives_the_whole_range(name: str) -> None:
     before, after = FOLLOWED[name]
     with pytest.raises(Exception, match=r"Constraints violated|specialized"):

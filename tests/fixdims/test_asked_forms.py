@@ -20,7 +20,7 @@ from trtdiag.symbolic import Range
 
 
 # The quick run has every structure in test_spell_exports.py.
-@thinned("case", CASES, every=3)
+@thinned("case", CASES, every=6)
 def test_sites_are_those_of_the_exports(case: str) -> None:
     recipe = CASES[case]()
     dims = structure_of(recipe).dims

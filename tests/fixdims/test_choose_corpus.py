@@ -22,7 +22,7 @@ def test_the_corpus_is_mostly_of_one_size():
     assert len(ALONE) > 280
 
 
-@each("guard", some(ALONE, 15))
+@each("guard", some(ALONE, 30))
 def test_every_chosen_size_satisfies_the_guard(guard):
     condition = parse_condition(guard, lambda _: Sym("h"))
     good = holding(condition)

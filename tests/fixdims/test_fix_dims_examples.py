@@ -19,7 +19,12 @@ def change_of(fix: Fix, name: str) -> Change:
 
 
 def test_an_example_of_one_gets_another_size_and_the_dim_stays() -> None:
-    fix = fix_dims(models.Sum(), (torch.randn(1, 3), torch.randn(1, 3)), dynamic_shapes=({0: Dim("b", max=64)},) * 2)
+    example = (torch.randn(1, 3), torch.randn(1, 3))
+    before = [each.clone() for each in example]
+    fix = fix_dims(models.Sum(), example, dynamic_shapes=({0: Dim("b", max=64)},) * 2)
+    assert all(map(torch.equal, example, before))
+    assert fix.args is not None
+    assert fix.args[0].shape == (2, 3)
     assert fix.outcome is Outcome.CHANGED
     assert fix.plan.sizes == {"x.shape[0]": 2, "y.shape[0]": 2}
     assert change_of(fix, "b").kind == "example"
@@ -31,7 +36,8 @@ def test_an_example_of_one_gets_another_size_and_the_dim_stays() -> None:
         assert program(torch.ones(batch, 3), torch.ones(batch, 3)).shape == (batch, 3)
 
 
-def test_the_given_example_is_not_changed() -> None:
+@pytest.mark.slow  # quick: two tensors, above
+def test_the_given_example_is_not_changed_where_it_is_one_tensor() -> None:
     example = torch.randn(1, 3)
     before = example.clone()
     fix = fix_dims(models.Sum(), (example, example), dynamic_shapes=({0: Dim("b", max=64)},) * 2)
@@ -162,6 +168,7 @@ def test_a_model_that_fails_at_every_size_is_said_not_to_be_about_dims() -> None
     assert any("every dim static" in note for note in fix.notes)
 
 
+@pytest.mark.slow  # quick: the checks by themselves in tests/frontend/test_data_checks_limits.py
 def test_sizes_that_data_decides_give_the_checks_to_write() -> None:
     x = torch.tensor([1.0, -1.0, 2.0, 3.0, -2.0, 5.0, 7.0])
     fix = fix_dims(models.CountedBranch(), (x,), dynamic_shapes={"x": {0: Dim("n", min=2, max=100)}})

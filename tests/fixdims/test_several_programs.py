@@ -184,6 +184,7 @@ def test_without_exports_an_offer_is_made() -> None:
     assert "4 programs would together keep 20 of 36 values of n: --programs 4" in " ".join(str(fix).split())
 
 
+@pytest.mark.slow  # quick: a branch on a size becomes two programs, above
 def test_other_ways_are_named_where_nothing_is_exported() -> None:
     fix = trtdiag.fix_dims(wide())
     assert fix.several is not None

@@ -72,6 +72,7 @@ def test_sizes_outside_the_asked_range_do_not_count() -> None:
     assert judged(Ask(Rows(8), example, {}, ({1: 8 * part},)), asked).sound
 
 
+@pytest.mark.slow  # quick: the right derived dim is accepted, and bounds of hints
 def test_a_dim_that_torch_makes_follow_others_in_silence_is_refused_where_it_was_declared_free() -> None:
     a, b, c = Dim("a", min=2, max=50), Dim("b", min=2, max=50), Dim("c", min=4, max=100)
     example = (torch.ones(2, 5), torch.ones(2, 7), torch.ones(2, 12))

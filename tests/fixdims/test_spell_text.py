@@ -13,6 +13,7 @@ import pytest
 from torch.export import Dim, export
 
 from tests.fixdims.structure_cases import CASES, One, Pair, Two, t
+from tests.harness.rows import thinned
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.dynamic_shapes.spell import plan_diff, spell, spell_sites
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
@@ -56,7 +57,8 @@ def test_names_that_python_does_not_take(wanted: str, used: str) -> None:
     assert run(code)["dynamic_shapes"]["x"][0].__name__ == used
 
 
-@pytest.mark.parametrize("wanted", ["N", "S", "Q", "beta", "oo", "lambda", "re", "test"])
+# Quick: the ends and each third; torch evaluates all of them alike.
+@thinned("wanted", ["N", "S", "Q", "beta", "oo", "lambda", "re", "test"], every=3)
 def test_roots_that_torch_cannot_compute_with(wanted: str) -> None:
     """torch names ``2*Dim("N")`` by evaluating ``N`` with sympy, where it is a function."""
     assert f'{wanted}_2 = Dim("{wanted}_2", min=2' in two_dims(wanted, "w", derived=True)

@@ -107,13 +107,14 @@ commands.cli(asked, standalone_mode=False)
 
 
 @known
+@pytest.mark.slow  # a process of its own imports torch; quick: the registered files, below
 def test_a_file_needs_no_compiler(small: Path) -> None:
     code = f"{ANALYZE.format(deferred=True, name='deferred')}\nprint([name for name in {HEAVY} if name in sys.modules])"
     assert run(code, small.parent).splitlines() == ["[]"]
 
 
 @known
-@pytest.mark.slow  # quick: a file needs no compiler, above
+@pytest.mark.slow
 def test_what_a_file_needs_and_what_comes_when_it_is_used(small: Path) -> None:
     code = f"""
 {ANALYZE.format(deferred=True, name="deferred")}

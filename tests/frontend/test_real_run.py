@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ def _runner(
     )
 
 
+@cache
 def _attention() -> tuple[RealRunner, ShapeRunner, Mapping[str, str]]:
     q, k, v = torch.randn(1, 2, 3, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 2, 5, 8)
     dims = (None, {2: Dim("past_k", max=64)}, {2: Dim("past_v", max=64)})

@@ -136,6 +136,7 @@ def test_the_same_tensor_twice_and_two_tensors_of_one_size_are_not_confused() ->
     assert lowered.traced < 6
 
 
+@pytest.mark.slow  # quick: lines of findings in tests/report, of engines in tests/compiling
 def test_spliced_ops_have_the_source_line_and_module_of_their_op() -> None:
     exported = mixed()
     program, lowered = lowered_of(exported)

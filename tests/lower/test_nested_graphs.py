@@ -12,7 +12,6 @@ from torch._ops import HigherOrderOperator
 from torch.export import Dim, ExportedProgram, export, load, save
 from torch.nn import functional as F
 
-from tests.harness.rows import thinned
 from tests.lower.agreement import assert_lowered_agrees, assert_same, called, lowered_of, targets, user_outputs
 from trtdiag.frontend.capture import capture
 from trtdiag.lower.lowered_facts import Lowered
@@ -69,6 +68,7 @@ def test_a_no_grad_block_becomes_ops_of_the_graph() -> None:
     assert lowered.signature.output_specs[0].target == "count"
 
 
+@pytest.mark.slow  # quick: a no_grad block becomes ops of the graph, above
 def test_a_loaded_no_grad_block_with_a_derived_dim(tmp_path: Path) -> None:
     torch.manual_seed(0)
     half = Dim("half", min=1, max=9)
@@ -147,8 +147,10 @@ def test_an_op_that_autocast_changes_inside_is_taken_apart() -> None:
     assert_same([got], [wanted], rtol=2**-7, atol=2**-7)  # the kernel sums in float32 and rounds once
 
 
-# Blocks without gradients are quick by themselves.
-@thinned("around", ["nothing", "no_grad", "autocast"], every=9)
+# Blocks without gradients and of autocast are quick by themselves.
+@pytest.mark.parametrize(
+    "around", ["nothing", *(pytest.param(each, marks=pytest.mark.slow) for each in ("no_grad", "autocast"))]
+)
 def test_branches_stay_whole_with_a_limit(around: str) -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

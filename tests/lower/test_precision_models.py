@@ -116,6 +116,7 @@ def test_a_decoder_block(precision, rtol, atol):
     assert found["aten.cos.default"].startswith("periodic")
 
 
+@pytest.mark.slow  # quick: what stays, in test_precision_rules.py, with sines and cosines
 def test_far_positions_keep_their_angles():
     module, (x, _), _, _ = block()
     offset = torch.tensor([60000])

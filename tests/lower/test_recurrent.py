@@ -37,7 +37,8 @@ def exported_of(kind: str, steps: int, **options: Any) -> ExportedProgram:
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
-        ("LSTM", {"num_layers": 2, "bidirectional": True}),
+        pytest.param("LSTM", {"num_layers": 2, "bidirectional": True}, marks=pytest.mark.slow),
+        ("LSTM", {"bidirectional": True}),  # quick: directions count as layers do
         pytest.param("LSTM", {"proj_size": 3}, marks=pytest.mark.slow),  # quick: the final states of one, below
         # Quick: their cells are unrolled where several count together and where a lost value is found again, below.
         pytest.param("GRU", {"bidirectional": True}, marks=pytest.mark.slow),
@@ -68,8 +69,14 @@ def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
     assert lowered.limits == ()
 
 
-# Layers count as directions do.
-@thinned(("options", "limited"), [({}, False), ({"num_layers": 2}, True), ({"bidirectional": True}, True)], every=2)
+# Quick: beyond the edge; at the edge in test_many_that_are_short_count_together.  Layers count as directions do.
+@pytest.mark.parametrize(
+    ("options", "limited"),
+    [
+        *(pytest.param(*row, marks=pytest.mark.slow) for row in (({}, False), ({"num_layers": 2}, True))),
+        ({"bidirectional": True}, True),
+    ],
+)
 def test_a_long_one_stays_whole(options: dict[str, Any], limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 2)  # the edge itself, at a length that is quick to trace
     assert MOST_CELLS > 2

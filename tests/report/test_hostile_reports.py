@@ -94,14 +94,20 @@ def drawn(page: Any, folder: Path, **others: Any) -> str:
     return read_report(place, rules()).rendering.text("html")
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
-def test_no_string_of_a_saved_report_becomes_markup(attack: str, tmp_path: Path) -> None:
-    def page(text: str) -> _Tags:
-        view = {"format": body()["page"]["format"], "view": attacked(body()["page"]["view"], text)}
-        label = {"program": {**body()["program"], "label": text}, "not_checked": [text]}
-        return tags(drawn(view, tmp_path, **label))
+def attacked_page(text: str, folder: Path) -> _Tags:
+    view = {"format": body()["page"]["format"], "view": attacked(body()["page"]["view"], text)}
+    label = {"program": {**body()["program"], "label": text}, "not_checked": [text]}
+    return tags(drawn(view, folder, **label))
 
-    plain, hostile = page("benign"), page(attack)
+
+@pytest.fixture(scope="module")
+def benign(tmp_path_factory: pytest.TempPathFactory) -> _Tags:
+    return attacked_page("benign", tmp_path_factory.mktemp("benign"))
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=range(len(ATTACKS)))
+def test_no_string_of_a_saved_report_becomes_markup(attack: str, benign: _Tags, tmp_path: Path) -> None:
+    plain, hostile = benign, attacked_page(attack, tmp_path)
     assert hostile.elements == plain.elements
     assert all(link.startswith("#") for link in hostile.links), hostile.links
     assert not any(name.startswith("on") for _, names in hostile.elements for name in names)

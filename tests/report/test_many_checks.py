@@ -23,6 +23,7 @@ class Turns(nn.Module):
         return total
 
 
+@pytest.mark.slow  # quick: long lists are cut in test_fix_text.py
 def test_many_checks_are_one_sentence_with_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trtdiag.report.fix_text.MOST_CHECKS", TURNS - 1)  # the edge itself: each check is an export
     assert MOST_CHECKS >= TURNS

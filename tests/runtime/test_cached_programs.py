@@ -83,9 +83,14 @@ def test_verification_gives_each_side_caches_of_its_own() -> None:
     assert found.passed
 
 
+@pytest.fixture(scope="module")
+def manifest() -> str:
+    return manifest_to_text(compiled(Decoder(), step_inputs(3)).manifests[0])
+
+
 @pytest.mark.parametrize("fault", ["no input", "negative", "another tensor", "a size", "twice"])
-def test_a_manifest_that_shares_what_it_cannot_is_refused(fault: str) -> None:
-    document = json.loads(manifest_to_text(compiled(Decoder(), step_inputs(3)).manifests[0]))
+def test_a_manifest_that_shares_what_it_cannot_is_refused(fault: str, manifest: str) -> None:
+    document = json.loads(manifest)
     place, value = {
         "no input": (0, 99),
         "negative": (0, -1),

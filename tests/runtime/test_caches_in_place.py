@@ -13,6 +13,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.harness.rows import each
+from tests.random_cases import some
 from tests.runtime.cache_models import (
     BATCH,
     HEADS,
@@ -46,7 +47,7 @@ def _updates(program: CompiledProgram) -> int:
     return sum(placed.layer.kind == "KVCacheUpdate" for network in networks for placed in network.layers)
 
 
-@each("name", WRITES)
+@each("name", some(list(WRITES), 3))
 def test_a_step_is_written_into_the_buffers_and_nothing_is_copied(name: str) -> None:
     model = Decoder(WRITES[name])
     program = compiled(copy.deepcopy(model), step_inputs(3))

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
+from tests.harness.rows import each
 from tests.runtime.compiling import compiled
 from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, chosen_graphs, chosen_rtx
 from trtdiag.errors import UserError
@@ -35,7 +36,7 @@ def program() -> CompiledProgram:
     return compiled(Mixed().eval(), (torch.randn(3, 5),), dynamic_shapes=dims, keep=["aten.mm"])
 
 
-@pytest.mark.parametrize("rows", [1, 7, 11])
+@each("rows", [1, 7, 11])
 def test_autocast_around_a_call_does_not_reach_it(program: CompiledProgram, rows: int) -> None:
     assert len(program.manifests) > 1
     x = torch.randn(rows, 5)
@@ -97,7 +98,7 @@ def test_the_option_is_kept_in_the_file(tmp_path: Path) -> None:
     assert CompileOptions().cuda_graphs == 0
 
 
-@pytest.mark.parametrize("most", [-1, 1.5, True, "4"])
+@each("most", [-1, 1.5, True, "4"])
 def test_wrong_numbers_of_graphs(program: CompiledProgram, most: int) -> None:
     with pytest.raises(UserError) as caught:
         program.cuda_graphs(most)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
+from tests.harness.rows import thinned
 from tests.runtime.compiling import compiled, compiled_program
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.frontend.capture import capture
@@ -139,6 +140,7 @@ def test_a_call_like_an_earlier_one_gives_the_same_without_the_checks_of_the_mod
         fresh(*other_args, **other_kwargs)
 
 
+@pytest.mark.slow  # quick: a call like an earlier one gives the same; nested results in test_prepared_calls.py
 def test_numbers_and_nested_results_are_as_at_the_first_call() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:
@@ -223,8 +225,9 @@ class Least(nn.Module):
         return torch.relu(x).reshape(-1, 4, 3).sum(1) if self.asks else torch.relu(x) + x[-1]
 
 
+# Quick: a least of 1, which is both taken and not.
 @pytest.mark.parametrize("asks", [False, True])
-@pytest.mark.parametrize("least", [None, 1, 2])
+@pytest.mark.parametrize("least", [1, *(pytest.param(least, marks=pytest.mark.slow) for least in (None, 2))])
 def test_the_least_size_of_a_derived_dim_is_taken_where_the_exported_program_takes_it(
     asks: bool, least: int | None, tmp_path: Path
 ) -> None:
@@ -247,7 +250,8 @@ def test_the_least_size_of_a_derived_dim_is_taken_where_the_exported_program_tak
         assert taken == ([8, 40] if asks or least == 2 else [4, 8, 40])
 
 
-@pytest.mark.parametrize("dim", [None, 0, -2, (0, 1)])
+# Quick: all sizes of 1, and one of several dims.
+@thinned("dim", [None, 0, -2, (0, 1)], every=9)
 def test_a_size_of_1_that_a_squeeze_would_take_away_is_refused(dim: int | tuple[int, ...] | None) -> None:
     """The exported program has no guard, and gives a tensor of fewer dims there than it was traced with."""
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from tests.harness.rows import each
 from tests.runtime.compiling import compiled
 from tests.runtime.preparing import Preparing, Runners
 from trtdiag.errors import ShapeOutOfRangeError, UserError
@@ -29,6 +30,11 @@ class Sums(nn.Module):
 
 def _sums() -> CompiledProgram:
     return compiled(Sums(), (torch.randn(3, 5), torch.randn(3, 5)), dynamic_shapes={"x": ROWS, "y": ROWS})
+
+
+@pytest.fixture
+def sums() -> CompiledProgram:
+    return _sums()
 
 
 def _agrees(result: dict[str, Tensor], x: Tensor, y: Tensor) -> None:
@@ -188,8 +194,8 @@ def test_memory_that_is_an_inputs_too(preparing: Runners) -> None:
         torch.testing.assert_close(x, Sums()(given, y)["late"])
 
 
-@pytest.mark.parametrize(
-    ("outputs", "words"),
+@each(
+    "row",
     [
         (torch.empty(3, 5), "nested"),
         ({"late": torch.empty(3, 5)}, "nested"),
@@ -200,8 +206,9 @@ def test_memory_that_is_an_inputs_too(preparing: Runners) -> None:
         ({"late": None, "early": torch.empty(3, 5)}, "None"),
     ],
 )
-def test_outputs_that_do_not_fit_are_refused_and_left(outputs: Any, words: str, preparing: Runners) -> None:
-    program = _sums()
+@pytest.mark.usefixtures("preparing")
+def test_outputs_that_do_not_fit_are_refused_and_left(row: tuple[Any, str], sums: CompiledProgram) -> None:
+    program, (outputs, words) = sums, row
     x = torch.randn(3, 5)
     before = copy.deepcopy(outputs)
     for _ in range(3):
