@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,13 @@ class WideRows(nn.Module):
         if x.shape[1] > 24:
             return x[:, ::2].relu()
         return x * 2
+
+
+class Cropped(nn.Module):
+    """Leaves out what is left of threes: a slice that takes all is no copy, and one that does not has gaps."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, : x.shape[1] // 3 * 3] * 2
 
 
 @torch.library.custom_op("trtdiag_tests::narrow_rows", mutates_args=())
@@ -192,6 +200,24 @@ def test_other_ways_are_named_where_nothing_is_exported() -> None:
     (note,) = fix.several.notes
     assert note.startswith("sizes with w >= 25 go another way in the model (")
     assert note.endswith("): no export went there")
+
+
+def cropped() -> tuple[Any, ...]:
+    return Cropped(), (torch.rand(2, 12),), {}, {"x": {1: Dim("n", min=2, max=31)}}
+
+
+def test_the_way_of_a_slice_that_leaves_out_a_rest_is_named() -> None:
+    fix = trtdiag.fix_dims(cropped())
+    assert fix.several is not None
+    (note,) = fix.several.notes
+    assert note.startswith("sizes with n != 3*(n // 3) go another way in the model (")
+
+
+@pytest.mark.slow  # quick: that way is named
+def test_a_slice_becomes_three_programs() -> None:
+    fix = trtdiag.fix_dims(cropped(), programs=4)
+    shaped = partial(torch.rand, 2)
+    assert assert_routed_sizes_run(fix, Cropped(), shaped, [each.program for each in fix.programs]) == (29, 30)
 
 
 @pytest.mark.slow  # quick: a branch on a size becomes two programs

@@ -33,6 +33,9 @@ DIVISOR_WORTH = (0.0, 0.35, 1.0)
 LEAST_SIZE = 2
 """An example of 0 or 1 becomes a constant in the program: torch takes it for one."""
 
+TAKE_EVERY_SIZE = ("aten.slice.Tensor", "aten.as_strided.default")
+"""Ops whose conditions say how their result lies in memory, as those of a slice that takes all do: none refuses."""
+
 Point = dict[str, int]
 
 
@@ -146,7 +149,7 @@ class Seeds:
             for condition, origin in view.conditions:
                 source = None if origin is None else view.tried.conditions.get(origin)
                 broken = ~members((condition,), self.points)
-                if source is None or not (source.branch or _unequal(condition)):
+                if source is None or not (source.branch or source.op in TAKE_EVERY_SIZE or _unequal(condition)):
                     hurdles += broken
                     continue
                 if source.branch and only_refuses(source.stack.best):
