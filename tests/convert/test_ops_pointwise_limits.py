@@ -134,7 +134,7 @@ def test_mixed_dtypes(target: str) -> None:
     rows = ROWS[:2]
     operands = [rows, rows.half(), (rows * 3).long(), (rows * 3).int(), rows > 0, torch.tensor(2.5), torch.tensor(3)]
     pairs = [(left, right) for left in operands for right in (*operands, 2, 0.5, True)]
-    for left, right in some(pairs, 3):  # 3 and 10 to a row: each operand is on each side
+    for left, right in some(pairs, 7):  # 7 and 10 to a row: each operand is on each side
         less = aten.lt.Tensor if isinstance(right, torch.Tensor) else aten.lt.Scalar
         for op in (aten.add.Tensor, less):
             assert _code(op, left, right, target=target) == ""

@@ -85,7 +85,7 @@ def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: b
 
 # Quick: the ends and one between, as above.
 @thinned(("window", "stride", "padding", "dilation", "ceil"), [w for w in WINDOWS if w[3] == 1], every=2)
-@pytest.mark.parametrize("includes", [True, False])
+@pytest.mark.parametrize("includes", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_avg_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool, includes: bool) -> None:
     x = torch.randn(2, 3, 11, 7)
     least = 1 if ceil or torch.__version__ < "2.12" else 2

@@ -58,8 +58,10 @@ def _image(dims: int) -> torch.Tensor:
 _FLAT_ONLY = [pytest.param(name, marks=pytest.mark.slow if name.endswith("3d") else ()) for name in _NEAREST]
 
 
-# Quick: the ends; all of them have samples.
-@thinned("name", _FLAT_ONLY, every=3)
+# Quick: of images; all of them have samples.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "upsample_nearest2d" else pytest.mark.slow) for name in _FLAT_ONLY]
+)
 def test_nearest_by_factor(name: str) -> None:
     dims = int(name[-2])
     x = _image(dims)
@@ -87,8 +89,8 @@ def test_smooth_by_factor_of_any_size(name: str, factor: float) -> None:
     assert converted(f"aten.{name}.vec", _image(2), None, False, [factor] * 2, dynamic=True, target="8.6") == 4
 
 
-# Sizes as they are need no quick row beside larger and smaller ones.
-@thinned("size", [[22, 5], [1, 1], [11, 9]], every=9)
+# Quick: larger along one axis and smaller along the other.
+@pytest.mark.parametrize("size", [[22, 5], *(pytest.param(size, marks=pytest.mark.slow) for size in ([1, 1], [11, 9]))])
 # Quick: corners that are not aligned; by factors they are, too.
 @pytest.mark.parametrize("align", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_smooth_by_size(size: list[int], align: bool) -> None:
@@ -108,11 +110,11 @@ def test_integers_are_refused_where_they_would_be_averaged() -> None:
     converted("aten.upsample_bilinear2d.vec", x, [8, 8], False, None, refused="integer-resize")
 
 
-# Quick: each mode once, and each padding that is other code.
+# Quick: two modes and two paddings, each once; the others are slow, and have samples.
 @pytest.mark.parametrize(
     ("mode", "padding"),
     [
-        pytest.param(mode, padding, marks=() if (mode, padding) in ((0, 2), (1, 0), (2, 0)) else pytest.mark.slow)
+        pytest.param(mode, padding, marks=() if (mode, padding) in ((0, 2), (2, 0)) else pytest.mark.slow)
         for mode in (0, 1, 2)
         for padding in (0, 1, 2)
     ],

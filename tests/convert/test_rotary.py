@@ -92,7 +92,7 @@ FORMS: dict[str, tuple[Turn, int]] = {
 }
 
 
-QUICK = ("llama", "halves_of_their_own")
+QUICK = ("llama",)
 
 
 def _slow(names: Iterable[str]) -> list[ParameterSet]:

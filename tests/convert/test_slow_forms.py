@@ -77,7 +77,8 @@ FOLLOWING = [
 ]
 
 
-@pytest.mark.parametrize(("norm", "act", "precision"), FOLLOWING)
+# Quick: the ends.
+@thinned(("norm", "act", "precision"), FOLLOWING, every=9)
 def test_what_follows_a_normalization_is_elementwise_on_8_6(
     norm: nn.Module, act: nn.Module, precision: Precision
 ) -> None:

@@ -24,7 +24,8 @@ def compiled(program: ExportedProgram, target: str, precision: Precision = Preci
     return found.compiled, Counter(placed.layer.kind for placed in one.network.layers)
 
 
-@pytest.mark.parametrize(("most", "loops"), [(3, 0), (2, 1)])
+# Quick: a loop; step by step they are compared in tests/lower/test_recurrent.py.
+@pytest.mark.parametrize(("most", "loops"), [pytest.param(3, 0, marks=pytest.mark.slow), (2, 1)])
 def test_a_recurrence_over_many_steps(most: int, loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "MOST_CELLS", most)  # the edge itself, at a length that is quick to trace
     module = nn.GRU(3, 5, batch_first=True).eval()
@@ -64,20 +65,25 @@ def inputs(batch: int, steps: int) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize(
-    ("target", "biased"),
-    [("11.4", False), *(pytest.param(t, True, marks=pytest.mark.slow) for t in ("8.6", "10.16", "rtx-1.7"))],
+    ("target", "biased", "steps"),
+    [
+        ("11.4", False, 3),  # quick: a first, an inner and a last step
+        *(pytest.param(t, t != "11.4", 7, marks=pytest.mark.slow) for t in ("8.6", "10.16", "11.4", "rtx-1.7")),
+    ],
 )
-def test_a_recurrence_in_both_directions(target: str, biased: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recurrence_in_both_directions(
+    target: str, biased: bool, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of other numbers of steps than the example's torch exports none; tests/network has the layer at several."""
-    monkeypatch.setattr(recurrent, "MOST_CELLS", 6)
+    monkeypatch.setattr(recurrent, "MOST_CELLS", steps - 1)
     module = Both(biased=biased).eval()
     batch = Dim("batch", min=1, max=7)
     shapes = {"x": {0: batch}, "h": {1: batch}, "c": {1: batch}}
-    program, kinds = compiled(export(module, inputs(2, 7), dynamic_shapes=shapes), target)
+    program, kinds = compiled(export(module, inputs(2, steps), dynamic_shapes=shapes), target)
     assert kinds["Loop"] == 4
     for size in (1, 7, 3):
         with torch.no_grad():
-            for got, wanted in zip(program(*inputs(size, 7)), module(*inputs(size, 7)), strict=True):
+            for got, wanted in zip(program(*inputs(size, steps)), module(*inputs(size, steps)), strict=True):
                 torch.testing.assert_close(got, wanted, rtol=1e-5, atol=5e-6)
 
 

@@ -15,6 +15,7 @@ from torch import nn
 
 import trtdiag
 from tests.deployment.served_programs import as_plan, compiled, odd, tagger
+from tests.harness.rows import thinned
 from trtdiag.cli.main import main
 from trtdiag.deployment.triton_config import TYPES
 from trtdiag.graph import recurrent
@@ -162,7 +163,8 @@ PROFILES = (
 )
 
 
-@pytest.mark.parametrize(("profiles", "largest"), PROFILES)
+# Quick: the ends.
+@thinned(("profiles", "largest"), PROFILES, every=9)
 def test_a_plan_of_several_profiles(tmp_path: Path, profiles: dict[str, Any], largest: int) -> None:
     sizes = {"input": {0: torch.export.Dim("n", min=1, max=8), 1: torch.export.Dim("w", min=3, max=9)}}
     program = (nn.Sequential(nn.ReLU()), (torch.ones(2, 5),), {}, sizes)
@@ -368,7 +370,10 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "MOST_CELLS", 2)
 
 
-@pytest.mark.parametrize("name", RECURRENT)
+# Quick: the one whose samples are not the first dim, in both ways and two layers.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if "steps first" in name else pytest.mark.slow) for name in RECURRENT]
+)
 @pytest.mark.usefixtures("loops")
 def test_recurrent_layers_have_a_batch(name: str, tmp_path: Path) -> None:
     program = compiled(RECURRENT[name], trtdiag.Input((1, 3, 3), (2, 3, 3), (7, 3, 3)))

@@ -182,6 +182,7 @@ def test_nested_graphs_are_read_too() -> None:
     assert "." in (origin.node or "")
 
 
+@pytest.mark.slow  # quick: one dim for both ensures it; dims that follow in tests/fixdims
 def test_fix_dims_declares_one_dim_for_both() -> None:
     model = Applied(put)
     fix = fix_dims((model, (torch.randn(6, 4), torch.randn(6, 4)), {}, {"x": {0: A}, "y": {0: B}}))

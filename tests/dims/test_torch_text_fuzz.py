@@ -183,6 +183,7 @@ def test_more_guards_than_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch)
     assert read.unread == ("... 50 more statements, beyond the first 300 conditions",)
 
 
+@pytest.mark.slow  # quick: more guards than the limit are counted, and hard texts are read
 def test_many_guards_are_answered_in_part() -> None:
     text = "".join(f"{GUARD}({SIZE} * {index + 2}) // {index + 3} != 7.\n" for index in range(1000))
     fix = fix_text(text)

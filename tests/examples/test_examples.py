@@ -93,6 +93,7 @@ def pooling_asks_to_divide() -> bool:
     return False
 
 
+@pytest.mark.slow  # quick: two linears; what divides by poolings in tests/dims and tests/pipeline
 def test_unet_is_clean_as_built_and_corrected_where_naive() -> None:
     built, naive = analyze(unet.build()), analyze(unet.naive())
     if pooling_asks_to_divide():

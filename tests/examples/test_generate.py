@@ -24,7 +24,8 @@ def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[int
     return [(int(all_of.replace(",", "")), int(into.replace(",", "")), int(copies)) for all_of, into, copies in found]
 
 
-@pytest.mark.parametrize("steps", [12, pytest.param(200, marks=SLOW)])
+@pytest.mark.slow  # quick: the target that writes in place, below; tests/runtime/test_row_writes.py
+@pytest.mark.parametrize("steps", [12, 200])
 def test_own_code_on_a_target_without_a_layer_for_caches(steps: int, capsys: pytest.CaptureFixture[str]) -> None:
     called, loaded = lines(capsys, "own", "--target", "8.6", "--steps", str(steps))
     assert called[1:] == loaded[1:] == (4 * ROW, 0)

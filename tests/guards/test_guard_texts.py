@@ -11,6 +11,7 @@ import numpy as np
 
 from tests.guards.text_exceptions import OTHER_THAN_TRUTH, UNPARSED
 from tests.harness.rows import each
+from tests.random_cases import some
 from trtdiag.dims.torch_text.facts import TextGuard
 from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.symbolic.evaluate_array import holds_array
@@ -84,7 +85,7 @@ def over_one(guards: tuple[TextGuard, ...], variable: str) -> list[tuple[str, Te
     return found
 
 
-@each("name", single_variable())
+@each("name", some(single_variable(), 3))
 def test_conditions_mean_what_the_program_needs(name: str) -> None:
     truth = TEXTS[name]["truth"]
     ((variable, (low, high)),) = truth["vars"].items()

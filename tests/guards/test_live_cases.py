@@ -24,13 +24,11 @@ from trtdiag.symbolic.tree import free_symbols
 
 MEASURED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "measured.json").read_text())
 
-# One of each kind: residue, branch, split, batch, relation, sum, sizes from data.  Nested floors
+# One of each kind: residue, split, sizes from data.  Branches and sums are quick in tests/fixdims.  Nested floors
 # (patch14_merge2) take 5 s and are slow: the quick run has them in tests/fixdims/test_choose_cases.py.
 QUICK = (
     "conv_deconv_3mod4",
-    "branch_on_size",
     "chunk2_gate",
-    "iss172561_sum_const",
     "nonzero_branch",
 )
 

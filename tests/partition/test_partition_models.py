@@ -28,9 +28,10 @@ UNSUPPORTED = (
     "aten.upsample_nearest2d",
     "aten.weight_norm_interface",
 )
-QUICK = ("tcn", "pointnet")
-# Of 4 s each and more; the quick run has branches, writes and residuals in test_partition_random and _classics.
+QUICK = ("tcn",)
+# Of seconds each; the quick run has branches, writes and residuals in test_partition_random and _classics.
 SLOW = (
+    "pointnet",
     "llm_gpt2_12l",
     "timm_efficientnet_b0",
     "pix2pix_unet",

@@ -67,7 +67,7 @@ def test_the_corpus_is_whole_and_every_guard_is_read():
         parse_condition(guard)  # raises on the first that cannot be read
 
 
-@each("guard", some(GUARDS, 3))
+@each("guard", some(GUARDS, 6))
 def test_a_guard_means_what_python_says(guard):
     condition = parse_condition(guard)
     symbols = free_symbols(condition)

@@ -236,7 +236,7 @@ def test_conflicts_are_real_and_every_member_is_needed(some, box):
         assert satisfiable([other for other in result.members if other != member])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=cases(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rg.guards(leaves=3), rg.boxes(5))
 def test_z3_agrees_with_brute_force(guard, box):
     from trtdiag.symbolic import smt

@@ -26,8 +26,8 @@ from trtdiag.symbolic import Range, symbol
 from trtdiag.verification.engine_search import MOST_BUILDS, MOST_TAPS, made_of_data, spread
 from trtdiag.verification.facts import Culprit
 
-LENGTH = 41
-TURN = 17
+LENGTH = 17
+TURN = 7
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.targets import TARGETS, get_target
 
 # In every test run: a convolution over time, and a field, on the version that differs most.
-QUICK = ("tcn", "nerf_mlp")
+QUICK = ("tcn",)
 
 
 @dataclass(frozen=True)
