@@ -13,6 +13,7 @@ from random import Random
 
 import numpy as np
 
+from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.joint_conditions import point_at
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import system_of
@@ -33,8 +34,8 @@ DIVISOR_WORTH = (0.0, 0.35, 1.0)
 LEAST_SIZE = 2
 """An example of 0 or 1 becomes a constant in the program: torch takes it for one."""
 
-TAKE_EVERY_SIZE = ("aten.slice.Tensor", "aten.as_strided.default")
-"""Ops whose conditions say how their result lies in memory, as those of a slice that takes all do: none refuses."""
+_MADE_FROM_CACHE = "_get_output_tensor_from_cache_entry"
+"""Of torch's fake tensors: gives a tensor the sizes and strides that it had in an earlier call."""
 
 Point = dict[str, int]
 
@@ -149,7 +150,7 @@ class Seeds:
             for condition, origin in view.conditions:
                 source = None if origin is None else view.tried.conditions.get(origin)
                 broken = ~members((condition,), self.points)
-                if source is None or not (source.branch or source.op in TAKE_EVERY_SIZE or _unequal(condition)):
+                if source is None or not (source.branch or _refuses_nothing(source) or _unequal(condition)):
                     hurdles += broken
                     continue
                 if source.branch and only_refuses(source.stack.best):
@@ -208,6 +209,12 @@ class Seeds:
             for divisor in DIVISORS if worth else ():
                 far -= worth * ((values * scale + offset) % divisor == 0)
         return int(places[int(np.argmin(far))])
+
+
+def _refuses_nothing(source: GuardOrigin) -> bool:
+    """Whether it only says how a tensor lies in memory, as of a slice that takes all: torch goes on in either case."""
+    asking = source.stack.frames[-1].function if source.stack.frames else ""
+    return source.op == "aten.slice.Tensor" or "contiguous" in asking or asking == _MADE_FROM_CACHE
 
 
 def _unequal(condition: Condition) -> bool:
