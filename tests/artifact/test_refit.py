@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,12 @@ def _model(seed: int) -> Mixed:
 
 def _compiled(model: nn.Module, *sizes: trtdiag.Input, **changes: Any) -> trtdiag.CompiledProgram:
     return trtdiag.compile(model, inputs=list(sizes or (SIZES,)), **{**USUAL, "refittable": True, **changes})
+
+
+@cache
+def _shared() -> trtdiag.CompiledProgram:
+    """For tests that do not ask which weights it has."""
+    return _compiled(_model(1))
 
 
 def _x() -> torch.Tensor:
@@ -166,7 +173,7 @@ def test_what_weights_come_from(tmp_path: Path) -> None:
 
 
 def test_weights_that_do_not_fit_are_refused_with_what_differs(tmp_path: Path) -> None:
-    compiled, state, x = _compiled(_model(1)), _model(2).state_dict(), _x()
+    compiled, state, x = _shared(), _model(2).state_dict(), _x()
     before = compiled(x)
     faults = {
         "missing: conv.weight": {name: each for name, each in state.items() if name != "conv.weight"},
@@ -192,7 +199,7 @@ def test_weights_that_do_not_fit_are_refused_with_what_differs(tmp_path: Path) -
 
 
 def test_cut_and_foreign_weight_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = _compiled(_model(1))
+    compiled = _shared()
     whole = _save_safetensors(_model(2).state_dict(), tmp_path / "whole.safetensors").read_bytes()
     cut = tmp_path / "cut.safetensors"
     for length in (0, 7, 8, 100, len(whole) - 1):

@@ -135,8 +135,8 @@ MODELS: dict[str, tuple[Callable[[], ExportedProgram], tuple[tuple[int, ...], ..
 }
 
 
-SLOW = frozenset({"log-mel of Whisper", "log-mel of two products", "neural operator", "rotary"})
-"""What the quick run has with fewer points, or as transforms and products by themselves."""
+SLOW = frozenset({"log-mel", "log-mel of Whisper", "log-mel of two products", "neural operator", "rotary"})
+"""What the quick run has as transforms and products by themselves, in tests/lower."""
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODELS])

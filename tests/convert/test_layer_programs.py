@@ -172,7 +172,7 @@ def _check(kind: str, name: str, target: str) -> None:
 
 
 # The layers are quick one by one in test_ops_*.py.
-@thinned("name", sorted(IMAGES), every=12)
+@thinned("name", sorted(IMAGES), every=99)
 @pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_images(name: str, target: str) -> None:
     _check("image", name, target)

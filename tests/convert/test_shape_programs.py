@@ -111,7 +111,7 @@ def _dynamic(case: Case) -> tuple[dict[int, Any], ...]:
 
 @pytest.mark.parametrize("target", [pytest.param("8.6", marks=pytest.mark.slow), "11.4"])
 # The ops are quick one by one in test_ops_shapes.py.
-@thinned("name", CASES, every=9)
+@thinned("name", CASES, every=99)
 def test_program(name: str, target: str) -> None:
     case = CASES[name]
 

@@ -75,6 +75,7 @@ class Added(nn.Module):
         return torch.cat([x, x[:1]]) @ y
 
 
+@pytest.mark.slow  # quick: fix-dims declares it
 def test_the_analysis_declares_it_too() -> None:
     """``--max`` is part of what is asked: the code to copy has it, and no dim is told to need a maximum."""
     asked: dict[str, Any] = {"x": {0: Dim("batch"), 1: Dim("left")}, "y": {0: Dim("right")}}

@@ -55,6 +55,7 @@ def test_further_programs_keep_to_the_order(equal: Fix) -> None:
     assert several.kept[0] <= 7 * 64 * 65 // 2  # so many pairs are in order, for each of seven widths
 
 
+@pytest.mark.slow  # quick: sizes that the example has equal are one dim, by fix-dims
 def test_analyze_declares_one_dim_too(equal: Fix) -> None:
     (finding,) = [f for f in trtdiag.analyze(rows_of_mask(2)).findings if f.rule == "GRD308"]
     assert finding.fix is not None

@@ -24,6 +24,7 @@ from tests.frontend.archive_samples import (
     shared,
     with_program,
 )
+from tests.harness.rows import thinned
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.archive.read import read_archive
 
@@ -290,7 +291,8 @@ def normalized(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(program, tmp_path_factory.mktemp("normalized") / "m.pt2")
 
 
-@pytest.mark.parametrize("argument", ["weight", "bias", "running_mean", "running_var"])
+# Quick: a weight and a statistic.
+@thinned("argument", ["weight", "bias", "running_mean", "running_var"], every=9)
 def test_statistics_of_too_few_channels(argument: str, normalized: Path, tmp_path: Path) -> None:
     def shorter(program: dict[str, Any]) -> None:
         for given in calls(program, "batch_norm")["inputs"]:

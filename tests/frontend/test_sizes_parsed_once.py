@@ -16,7 +16,7 @@ from trtdiag.frontend.archive.read import read_archive
 
 class Chain(nn.Module):
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        for _ in range(6):
+        for _ in range(3):
             x = torch.relu(x.flatten(1).unflatten(1, (-1, 3)) + 1).transpose(1, 2).contiguous().transpose(1, 2)
         return x[mask]  # a size from data
 

@@ -54,6 +54,7 @@ def _declares(finding: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", live_cases(QUICK))
+@pytest.mark.slow  # quick: live cases in test_live_cases.py, texts in tests/fixdims/test_from_text_exports.py
 def test_live_case(name: str) -> None:
     if name in TOO_SLOW:
         pytest.skip(f"no answer to compare: {TOO_SLOW[name]}")

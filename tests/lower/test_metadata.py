@@ -50,7 +50,7 @@ def test_an_honest_program_has_no_defect_and_is_not_copied() -> None:
 
 
 # An op and a weight; other ops are as the first.
-@thinned("name", ["relu", "conv2d", "topk", "p_conv_weight"], every=3)
+@thinned("name", ["relu", "conv2d", "topk", "p_conv_weight"], every=9)
 def test_a_stripped_node_is_named_and_repaired(name: str) -> None:
     exported = exported_net()
     right = str(next(n for n in exported.graph.nodes if n.name == name).meta["val"])

@@ -251,6 +251,7 @@ def test_a_changed_buffer_keeps_its_dtype():
     assert after.tensors["b_mean"].dtype == torch.float32
 
 
+@pytest.mark.slow  # quick: nested graphs stay whole, in test_nested_graphs.py
 def test_a_nested_graph_gets_what_it_was_written_for():
     def act(m, x):
         def more(y):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 from tests.lower.agreement import assert_lowered_agrees
+from tests.random_cases import some
 from trtdiag.graph.operators import writes
 
 Op = Callable[[Tensor], Any]
@@ -130,7 +131,7 @@ def check_functional(op: Op) -> None:
 
 
 def test_writes_come_out_functional() -> None:
-    check_functional(lambda x: tuple(op(x) for op in ROWS.values()))
+    check_functional(lambda x: tuple(op(x) for op in some(list(ROWS.values()), 2)))
 
 
 @pytest.mark.slow  # the quick run has them in one program, above

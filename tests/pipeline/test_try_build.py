@@ -151,6 +151,7 @@ def test_where_another_way_is_found_it_is_a_warning_that_says_which(program, mon
     assert "it was built with" in _printed(report)
 
 
+@pytest.mark.slow  # quick: the op over which the builder dies is found
 def test_a_builder_that_ends_its_process_is_a_message(program, monkeypatch):
     report = _tried(program, monkeypatch, Builder(ends=("sm89",)))
     (engine,) = report.analysis.tried.engines

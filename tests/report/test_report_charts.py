@@ -25,6 +25,7 @@ from trtdiag.report.charts.ranges import ranges_chart
 from trtdiag.report.charts.svg_shapes import ROOM
 from trtdiag.report.charts.times import layers_chart, ways_chart
 from trtdiag.report.page import Part
+from trtdiag.report.report import Report
 from trtdiag.report.view_sizes import input_sizes
 from trtdiag.shapes.facts import MemoryEstimate, MemoryStep
 from trtdiag.shapes.memory import MOST_STEPS
@@ -205,9 +206,14 @@ def test_engine_sizes_stand_by_gpu_generation() -> None:
     assert view["table"]["rows"] == [("sm89", "150 B", "150"), ("sm120", "300 B", "300")]
 
 
+@pytest.fixture(scope="module")
+def shallow() -> Report:
+    return trtdiag.analyze(exported_net(1), target="11.4")
+
+
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", '"><svg onload=x>', "\u202egnp", "a" * 5000])
-def test_names_in_pictures_stay_text(name: str) -> None:
-    report = trtdiag.analyze(exported_net(1), target="11.4")
+def test_names_in_pictures_stay_text(name: str, shallow: Report) -> None:
+    report = shallow
     steps = (MemoryStep(name, 7, 70), MemoryStep("b", 7, 7))
     memory = MemoryEstimate(5, 1, 70, name, None, (), steps)
     page = replace(report, analysis=replace(report.analysis, memory=memory)).to_html()

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
-from tests.harness.rows import thinned
 from trtdiag.analysis.coverage import no_work, op_coverage
 from trtdiag.analysis.fallbacks import MINIMUMS, FallbackGroup, LeftOp
 from trtdiag.analysis.finding import Place
@@ -50,8 +49,8 @@ def facts_of(report: Report):
 of_five = cache(partial(report_of, 5))
 
 
-# Quick: the ends.
-@thinned("least", [0, 1, 3, 7], every=3)
+# Quick: one that leaves some segments and drops others.
+@pytest.mark.parametrize("least", [3, *(pytest.param(least, marks=pytest.mark.slow) for least in (0, 1, 7))])
 def test_the_table_of_minimums_is_what_the_partitioner_gives(least: int) -> None:
     asked = of_five(min_segment_ops=least)
     for number, answer in facts_of(asked).minimums:

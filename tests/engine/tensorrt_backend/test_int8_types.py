@@ -19,7 +19,11 @@ _FREE = {"BuilderFlag.FP16", "BuilderFlag.INT8"}
 # TensorRT 8.6.0 on an H200 refuses the first block, and ResNet-50, where it is asked to obey: Quantize is moved over a
 # cast to the mean before it.  In the second a norm stays in float32, which int8 does not reach.
 @pytest.mark.parametrize(
-    ("name", "flags"), [("residual", _FREE), ("wide", _FREE | {"BuilderFlag.OBEY_PRECISION_CONSTRAINTS"})]
+    ("name", "flags"),
+    [
+        pytest.param("residual", _FREE, marks=pytest.mark.slow),  # quick: the other, with a flag more
+        ("wide", _FREE | {"BuilderFlag.OBEY_PRECISION_CONSTRAINTS"}),
+    ],
 )
 def test_only_layers_away_from_quantizers_are_held(name: str, flags: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "check_agreement", lambda *_: None)
