@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 import trtdiag
-from tests.harness.rows import thinned
 from tests.random_cases import some
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import ArgumentError, DimsError, TrtdiagError, UserError
@@ -317,8 +316,7 @@ def test_a_call_that_does_not_fit_is_an_error_of_ours_and_of_python() -> None:
         trtdiag.load("a.ep", "b.ep")  # type: ignore[call-arg]
 
 
-# Quick: the ends and each third.
-@thinned("options", [3, "fp16", {3: 4}, {"precision": 3}, {"source": "a"}, {"progress": print}], every=3)
+@pytest.mark.parametrize("options", [3, "fp16", {3: 4}, {"precision": 3}, {"source": "a"}, {"progress": print}])
 def test_options_of_torch_compile(options: Any) -> None:
     torch._dynamo.reset()
     fast = torch.compile(Tiny(), backend="trtdiag", options=options)
