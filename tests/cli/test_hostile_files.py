@@ -18,6 +18,7 @@ import pytest
 from sample_tables import TABLE
 
 import trtdiag
+from tests.harness.rows import thinned
 from tests.whole_file_kinds import NOT_FILES, NOT_TEXTS
 from trtdiag.cli.main import main
 from trtdiag.engine.tensorrt.timing_cache import give_timings, keep_timings
@@ -151,7 +152,8 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("path", DAMAGED)
+# Quick: the ends and each third; all are read by one reader.
+@thinned("path", DAMAGED, every=3)
 def test_a_damaged_report_is_refused_with_the_place_and_what_was_expected(
     path: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

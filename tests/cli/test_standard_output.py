@@ -115,8 +115,8 @@ def _printing_to(stream: object) -> Iterator[None]:
 
 
 @full
-# Quick: the ends and each fourth command; all write through the same stream.
-@thinned("line", LINES, ids=PRINTING, every=4)
+# Quick: the ends and one between; all write through the same stream.
+@thinned("line", LINES, ids=PRINTING, every=10)
 def test_a_full_device_is_told(line: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open("/dev/full", "w", encoding="utf-8") as device, _printing_to(device):
         code = _ended(*line, folder=folder)
@@ -127,8 +127,8 @@ def test_a_full_device_is_told(line: list[str], folder: Path, capsys: pytest.Cap
 
 
 @posix
-# Quick: the ends and each fourth command; all write through the same stream.
-@thinned("line", LINES, ids=PRINTING, every=4)
+# Quick: the ends and one between; all write through the same stream.
+@thinned("line", LINES, ids=PRINTING, every=10)
 def test_a_pipe_that_nobody_reads_is_not_told(
     line: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,8 +140,8 @@ def test_a_pipe_that_nobody_reads_is_not_told(
     assert code == 141
 
 
-# Quick: the ends and each third command; all write through the same stream.
-@thinned("line", LINES, ids=PRINTING, every=3)
+# Quick: the ends and one between; all write through the same stream.
+@thinned("line", LINES, ids=PRINTING, every=10)
 def test_closed_output_is_told(line: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with _printing_to(None):
         code = _ended(*line, folder=folder)

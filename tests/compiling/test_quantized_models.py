@@ -13,7 +13,6 @@ from torch.export import Dim, ExportedProgram, export
 import trtdiag
 from tests.harness.int8_blocks import Wide, blocks
 from tests.harness.quantizing_ops import DECOMPOSED, MODEL_OPTIMIZER
-from tests.harness.rows import thinned
 from tests.harness.symmetric_quantizer import quantized
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline.compile import compile_in_stages
@@ -48,7 +47,10 @@ _CASES = [(name, target, precision) for name in blocks() for precision in CLOSE 
 
 
 # The layers of each target are quick for all in tests/convert/test_ops_quantization.py.
-@thinned(("name", "target", "precision"), _CASES, every=20)
+@pytest.mark.parametrize(
+    ("name", "target", "precision"),
+    [*(pytest.param(*case, marks=pytest.mark.slow) for case in _CASES[:-1]), _CASES[-1]],
+)
 def test_a_quantized_block_is_one_engine(name: str, target: str, precision: Precision) -> None:
     module, args, dims = blocks()[name]
     program = quantized(module, args, dims)

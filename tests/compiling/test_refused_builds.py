@@ -15,7 +15,6 @@ from rich.console import Console
 from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
-from tests.harness.rows import thinned
 from tests.verification.faulty_backend import Faulty, is_output, outputs_of, register
 from trtdiag.engine.backend import get_backend
 from trtdiag.errors import EngineBuildError
@@ -205,6 +204,7 @@ def test_a_refusal_for_another_reason_is_told_at_once(monkeypatch: pytest.Monkey
     assert len(made.built) == 1
 
 
+@pytest.mark.slow  # quick: a refusal for another reason is told at once, above
 def test_parts_that_are_refused_for_another_reason_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole: list[int] = []
 
@@ -278,8 +278,8 @@ def test_the_engine_that_is_refused_is_the_one_that_changes(monkeypatch: pytest.
     assert note.startswith("engine 1 was refused")
 
 
-# Quick: the ends and one between.
-@thinned("at", [1, 2, 8, 34, 35], every=2)
+# Quick: one between the ends.
+@pytest.mark.parametrize("at", [8, *(pytest.param(at, marks=pytest.mark.slow) for at in (1, 2, 34, 35))])
 def test_the_first_op_with_which_it_is_refused(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     found, _, _ = _compiled(monkeypatch, lambda _network: ())
     network = found.converted[0].network

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.convert import op_check
-from tests.convert.op_check import Outcome, check_op
+from tests.convert.op_check import OLD_THEN_NEW, Outcome, check_op
 from tests.convert.sampled_ops import GREATEST, Sampled, run_samples
 from tests.harness.rows import thinned
 from trtdiag.convert.registry import converters
@@ -114,7 +114,7 @@ def test_a_target_may_not_build_them() -> None:
         assert "8.6" in limit.why
 
 
-@pytest.mark.parametrize("target", ["8.6", "11.4"])
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 # Quick: the least and the greatest rank.
 @thinned("shape", [(1,), (13,), (3, 5), (2, 1, 7)], every=3)
 def test_the_first_places(shape: tuple[int, ...], target: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,9 +67,9 @@ def _compiled(module: nn.Module, given: list[Tensor], **options: object) -> nn.M
 @pytest.mark.parametrize(
     ("width", "spread", "scale"),
     [
-        (64, 1.0, None),
+        pytest.param(64, 1.0, None, marks=pytest.mark.slow),
         pytest.param(48, 3.0, None, marks=pytest.mark.slow),
-        # Scores of some dozens: one unit of float16 is 1/32 there.
+        # Quick: scores of some dozens: one unit of float16 is 1/32 there.
         (32, 1.0, 1.0),
         pytest.param(128, 4.0, None, marks=pytest.mark.slow),
     ],

@@ -66,8 +66,8 @@ def _kinds(function: Callable[[Tensor, Tensor], Tensor]) -> list[str]:
     return [placed.layer.kind for placed in converted.network.layers if placed.origin.op == "aten.index.Tensor"]
 
 
-# Quick: the ends and each other op that finds places.
-@thinned("name", SEEN, every=2)
+# Quick: the ends.
+@thinned("name", SEEN, every=9)
 def test_what_finds_places_gives_no_negative_ones(name: str) -> None:
     assert set(_kinds(SEEN[name])) == {"Gather"}
 

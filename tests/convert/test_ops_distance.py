@@ -25,7 +25,7 @@ def test_every_converter_has_samples() -> None:
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, 0.5, float("inf")])
-@pytest.mark.parametrize("mode", [None, 1, 2])
+@pytest.mark.parametrize("mode", [None, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (1, 2))])
 def test_norms(p: float, mode: int | None) -> None:
     left, right = torch.randn(2, 5, 4), torch.randn(2, 7, 4)
     assert converted("aten._cdist_forward.default", left, right, p, mode, target="8.6") == 1

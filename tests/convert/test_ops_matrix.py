@@ -7,6 +7,7 @@ import torch
 
 from tests.convert.family_samples import Row, check_row, converted, missing
 from tests.harness.rows import thinned
+from tests.random_cases import all_is_run
 
 ALL = (torch.float32, torch.float16, torch.int64)
 INTEGERS = ("integer-matrix",)
@@ -38,8 +39,9 @@ def test_samples(name: str) -> None:
     static, refused = check_row(name, ROWS[name], 2, "11.4", dynamic=False)
     assert static > 0
     assert refused == 0  # by elements, small products of integers are converted
-    assert check_row(name, ROWS[name], 2, "11.4", dynamic=True, dtypes=1)[0] > 0
     assert check_row(name, ROWS[name], 1, "8.6", dynamic=True, dtypes=1)[0] > 0
+    if all_is_run():
+        assert check_row(name, ROWS[name], 2, "11.4", dynamic=True, dtypes=1)[0] > 0
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from _pytest.mark import ParameterSet
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
+from tests.harness.rows import thinned
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
@@ -235,7 +236,8 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("turn", OTHERS, ids=lambda turn: turn.__name__)
+# Quick: the ends.
+@thinned("turn", OTHERS, every=9, ids=lambda turn: turn.__name__)
 def test_what_only_looks_like_it_is_left_alone(turn: Turn) -> None:
     found = _compiled(turn, 10, "11.4")
     assert _kinds(found)["RotaryEmbedding"] == 0

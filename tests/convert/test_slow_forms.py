@@ -119,8 +119,9 @@ def test_float16_pixels_move_by_weights_on_8_6(channels: int, factor: int) -> No
     assert not any(isinstance(layer, Shuffle) for layer in layers)
 
 
-@pytest.mark.parametrize(
-    ("target", "precision"), [("8.6", Precision.KEEP), ("11.4", Precision.FP16), ("10.16", Precision.FP16)]
+# Quick: another precision, and another target.
+@thinned(
+    ("target", "precision"), [("8.6", Precision.KEEP), ("11.4", Precision.FP16), ("10.16", Precision.FP16)], every=9
 )
 def test_other_pixels_are_shuffled(target: str, precision: Precision) -> None:
     layers = [placed.layer for placed in segment_of(Grown(8, 2), target, precision).network.layers]

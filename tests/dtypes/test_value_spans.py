@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from tests.harness.rows import thinned
 from tests.harness.staged import node_named, staged
 from trtdiag.dtypes.intervals import value_spans
 from trtdiag.frontend.capture import capture
@@ -162,7 +163,8 @@ def _no_grad(table, i):
         return torch.nn.functional.embedding(i, table)
 
 
-@pytest.mark.parametrize(("act", "expected"), INDEXED.values(), ids=INDEXED)
+# Quick: the ends and each third.
+@thinned(("act", "expected"), INDEXED.values(), every=3, ids=INDEXED)
 def test_an_index_is_bounded_by_its_table(act, expected):
     module = Indexed(act)
     program, spans = _spans(module, (torch.tensor([3, 0, 3, 3, 3]).clamp(*expected),))
@@ -187,7 +189,8 @@ def test_parts_that_leave_something_out_bound_nothing(act):
     assert not spans["i"].fits_int32
 
 
-@pytest.mark.parametrize("act", NOT_INDEXED.values(), ids=NOT_INDEXED)
+# Quick: the ends.
+@thinned("act", NOT_INDEXED.values(), every=9, ids=NOT_INDEXED)
 def test_an_index_of_some_values_bounds_nothing(act):
     dims = None
     example = torch.arange(5) if act is not NOT_INDEXED["mask"] else torch.tensor([1, 0, 1, 1, 1, 0, 0, 0, 0, 1])

@@ -180,7 +180,8 @@ DISAGREEING["a name by place and by name"] = ("shared", _names_turned_round, "by
 DISAGREEING["a stride less than sizes"] = ("windows", _stride_less, "different numbers")
 
 
-@pytest.mark.parametrize("name", DISAGREEING)
+# Quick: the ends and each third.
+@thinned("name", DISAGREEING, every=3)
 def test_parts_that_do_not_agree(name: str, paths: dict[str, Path], tmp_path: Path) -> None:
     source, change, said = DISAGREEING[name]
     path = with_program(paths[source], tmp_path / "m.pt2", change)

@@ -99,7 +99,7 @@ OPS: dict[str, Op] = {
 }
 
 
-PARTS = 5
+PARTS = 10
 
 
 class Call(nn.Module):
@@ -123,7 +123,7 @@ def check_decomposed(names: Sequence[str]) -> None:
     assert set(names) <= {str(node.target) for node in exported.graph.nodes}
 
 
-# Quick: one part of five, of all kinds of ops; converters are compared with PyTorch by themselves.
+# Quick: one part of ten, of all kinds of ops; converters are compared with PyTorch by themselves.
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
 def test_ops_are_decomposed_and_give_the_same_numbers(part: int) -> None:
     check_decomposed(list(OPS)[part::PARTS])
