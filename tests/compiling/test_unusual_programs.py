@@ -15,6 +15,7 @@ from torch.export import Dim
 import trtdiag
 from tests.harness.rows import thinned
 from tests.runtime.agreeing import assert_agrees
+from trtdiag.errors import CaptureError
 from trtdiag.runtime.compiled import CompiledProgram
 
 BATCH = Dim("batch", min=2, max=9)
@@ -145,3 +146,54 @@ def test_sizes_that_data_decides_trace_again() -> None:
         fast = torch.compile(module, backend="aot_eager", dynamic=True, fullgraph=True)
         for args in (case.args, *case.more):
             assert_agrees(fast, case.model, *args)
+
+
+class Batched(nn.Module):
+    """What torch.vmap runs stands between calls that begin and end it, and few others take part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.vmap(lambda a, b: (self.linear(a)[:, None] * b).logsumexp(0))(x, y)
+
+
+class Slope(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        slope: Tensor = torch.func.jacrev(lambda v: v.sin().sum())(x)
+        return slope
+
+
+def batched(first: Any) -> torch.export.ExportedProgram:
+    ranges = ({0: Dim("batch", min=1, max=4), 1: first}, {0: Dim("batch", min=1, max=4), 1: Dim("u", min=1, max=20)})
+    given = torch.randn(2, 6, 3), torch.randn(2, 5, 3)
+    return torch.export.export(Batched(), given, dynamic_shapes=ranges)
+
+
+def reloaded(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    file.seek(0)
+    return torch.export.load(file)
+
+
+def test_what_vmap_runs_over_a_batch_is_compiled() -> None:
+    program = batched(Dim("t", min=2, max=30))
+    for exported in (program, reloaded(program)):
+        compiled = trtdiag.compile(exported, backend="reference", target="8.6")
+        assert len(compiled.manifests) == 1
+        for batch, t, u in ((1, 2, 1), (4, 30, 20), (3, 7, 5)):
+            given = torch.randn(batch, t, 3), torch.randn(batch, u, 3)
+            torch.testing.assert_close(compiled(*given), program.module()(*given))
+
+
+def test_a_saved_program_that_torch_cannot_take_apart_is_refused() -> None:
+    with pytest.raises(CaptureError, match="not-taken-apart"):
+        trtdiag.analyze(reloaded(batched(2 * Dim("_t", min=1, max=15))))
+
+
+def test_a_program_that_torch_func_left_without_its_input_is_refused() -> None:
+    exported = torch.export.export(Slope(), (torch.randn(2, 3),), dynamic_shapes=({0: BATCH},))
+    with pytest.raises(CaptureError, match="traced-tensor-kept"):
+        trtdiag.analyze(exported)

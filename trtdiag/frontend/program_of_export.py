@@ -10,11 +10,13 @@ from dataclasses import replace
 from io import StringIO
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from trtdiag.errors import CaptureError
 from trtdiag.frontend.archive.summary import ArchiveSummary
 from trtdiag.frontend.declared_dims import Declared, declared_dims, input_dim
 from trtdiag.frontend.factory import Exported, Recipe
@@ -40,6 +42,8 @@ from trtdiag.graph.source import NO_STACK
 from trtdiag.symbolic import ExpressionError, expr_from_sympy
 from trtdiag.symbolic.expr import Expr, Num, Sym
 
+_TRANSFORMS = "torch._functorch.predispatch"
+
 
 def program_of(
     outcome: Exported,
@@ -58,10 +62,13 @@ def program_of(
         summary: What its file says.
         notes: As of ``Program``.
     """
+    env = outcome.env
+    recorded: list[RawGuard] = []
     if outcome.program is not None:
-        outcome = replace(outcome, program=with_plain_weights(outcome.program))
+        env = shape_env_of(outcome.program.graph_module)
+        recorded = list(recorded_guards(outcome.program, env))  # a loaded one gets more with plain ops
+        outcome = replace(outcome, program=with_plain_ops(outcome.program))
     exported, recipe, stacks = outcome.program, outcome.recipe, outcome.stacks
-    env = outcome.env if exported is None else shape_env_of(exported.graph_module)
     declared = () if recipe is None else declared_dims(recipe)
     hints = {} if env is None else backed_hints(env)
     if exported is None:
@@ -74,7 +81,7 @@ def program_of(
         inputs = input_tensors(exported, declared, hints)
         if env is not None and stacks is not None:
             stacks.also_in_roots(replacements(env))
-        guards = [_with_stack(guard, stacks) for guard in recorded_guards(exported, env)]
+        guards = [_with_stack(guard, stacks) for guard in recorded]
         guards += kept_by_squeezes(exported)
     versions = Versions(str(torch.__version__), str(torch.__version__), running_schema(), running_schema())
     if summary is not None:
@@ -130,24 +137,47 @@ def attempted(recipe: Recipe) -> Program:
     return program_of(outcome, "the given module", SourceKind.LIVE)
 
 
-# Weights that are tensor subclasses (torchao's quantized ones), as the plain tensors that they are made of.
+# Weights that are tensor subclasses (torchao's quantized ones), as the plain tensors that they are made of, and what
+# torch.vmap runs over a batch, as ops that have it as a dim.
 
 
-def with_plain_weights(exported: ExportedProgram) -> ExportedProgram:
-    """Return the program with a parameter for each tensor inside of such weights, itself where it has none.
+def with_plain_ops(exported: ExportedProgram) -> ExportedProgram:
+    """Return the program with a parameter for each tensor inside of such weights, and without torch's transforms.
 
-    An export keeps the subclass and picks its tensors by name, which nothing but torch can run; torch takes both apart
-    where it decomposes a program, here into the same ops.
+    An export keeps the subclass and picks its tensors by name, and it keeps the calls by which ``torch.vmap`` begins
+    and ends, which nothing but torch can run; torch takes both apart where it decomposes a program, here into the same
+    ops.
 
-    Cost: a trace of the program, where it has such weights.
+    Cost: a trace of the program, where it has either.
     """
     held = (*exported.state_dict.values(), *exported.constants.values())
-    if not any(is_traceable_wrapper_subclass(tensor) for tensor in held):
+    if any(map(is_functorch_wrapped_tensor, held)):
+        raise CaptureError(
+            "the program has an input of torch.func.grad, jacrev or jvp as a constant",
+            because="torch.export kept the tensor that it traced with, and the program never reads the real one",
+            fix="write the derivative as ops of the model, or leave it out of what is exported",
+            reference="traced-tensor-kept",
+        )
+    if not (any(is_traceable_wrapper_subclass(tensor) for tensor in held) or _transforms(exported.graph_module)):
         return exported
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the subclasses' own, of their layouts
-        plain: ExportedProgram = exported.run_decompositions({})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the subclasses' own, of their layouts
+            plain: ExportedProgram = exported.run_decompositions({})
+    except Exception as error:  # torch raises anything here, of a saved program with derived Dims an AssertionError
+        raise CaptureError(
+            "torch cannot take the program apart into plain ops",
+            because=f"it has torch.vmap or weights of tensor subclasses, and {type(error).__name__}: {error}",
+            fix="export program.module() again with the same dynamic_shapes, and give that program",
+            reference="not-taken-apart",
+        ) from error
     return plain
+
+
+def _transforms(module: torch.fx.GraphModule) -> bool:
+    """Whether calls of ``torch.func`` are in its graph, or in one inside it."""
+    graphs = (each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule))
+    return any(getattr(node.target, "__module__", "") == _TRANSFORMS for graph in graphs for node in graph.nodes)
 
 
 # The inputs of a program that could not be exported, from the example inputs and the failed export's symbols.
