@@ -31,6 +31,29 @@ _OTHER_FORM = {
     "cdist": 'give torch.cdist at {} compute_mode="donot_use_mm_for_euclid_dist": by default it computes another way'
     " where there are more than 25 rows",
 }
+# What to write for calls that take a size as a plain number, of which torch.export makes a constant (torch 2.13).
+INSTEAD_OF_NUMBER = {
+    "linspace": "start + torch.arange({n}) * ((end - start) / ({n} - 1))",
+    "logspace": "base ** (start + torch.arange({n}) * ((end - start) / ({n} - 1)))",
+    "hann_window": "torch.sin(math.pi * torch.arange({n}) / {n}) ** 2",
+    "hamming_window": "0.54 - 0.46 * torch.cos(2 * math.pi * torch.arange({n}) / {n})",
+    "one_hot": "(indices[..., None] == torch.arange({n})).long()",
+    "vander": "x[:, None] ** torch.arange({n} - 1, -1, -1)",
+    "tril_indices": "x[..., torch.arange({n})[:, None] >= torch.arange({n})] in place of indexing with it",
+    "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
+    "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
+    "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
+    "math.sqrt": "{n} ** 0.5",
+    "math.log": "torch.tensor({n}).log()",
+    "math.log2": "torch.tensor({n}).log2()",
+    "math.exp": "torch.tensor({n}).exp()",
+    "float": "torch.sym_float({n})",
+}
+_NUMBER_CALL = re.compile(
+    r"(?<!\w)(?<!\w\.)(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.)?"
+    rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
+)
+_IS_NUMBER = re.compile(r"(?P<size>.+) == \d+(?:: .*)?", re.DOTALL)
 
 
 def with_model_changes(
@@ -145,10 +168,14 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         frame = _asking(reason)
         if frame is None or not frame.code:
             continue
-        text = _other_form(reason, frame) or (
-            _pinned(reason, frame)
-            if after.kind is LeafKind.STATIC or change.kind == "example"
-            else _larger_table(reason, frame, before, asked) or _branch(reason, frame)
+        text = (
+            _other_form(reason, frame)
+            or _no_number(reason, frame)
+            or (
+                _pinned(reason, frame)
+                if after.kind is LeafKind.STATIC or change.kind == "example"
+                else _larger_table(reason, frame, before, asked) or _branch(reason, frame)
+            )
         )
         if text is not None:
             return Alternative(text, _all_of(change, frame, before, asked), _left(change, frame))
@@ -165,6 +192,16 @@ def _other_form(reason: Reason, frame: Frame) -> str | None:
     """The same call in words that leave the size open, where torch has some."""
     name = reason.by.removeprefix("aten.").partition(".")[0]
     return _OTHER_FORM[name].format(f"{frame}") + f": {frame.code.strip()}" if name in _OTHER_FORM else None
+
+
+def _no_number(reason: Reason, frame: Frame) -> str | None:
+    """What to write for a call that takes the size as a plain number."""
+    match, call = _IS_NUMBER.fullmatch(reason.text), _NUMBER_CALL.search(frame.code)
+    if match is None or call is None:
+        return None
+    size, code = match["size"], frame.code.strip()
+    instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
+    return f"write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
 
 
 def _pinned(reason: Reason, frame: Frame) -> str | None:

@@ -1,0 +1,116 @@
+"""Calls that take a size as a plain number: what is advised in their place exports, and gives the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, export
+from torch.nn import functional as F
+
+import trtdiag
+from tests.fixdims.test_advice import ASKED, STATIC, because, only
+from tests.harness.rows import each
+from trtdiag.fixdims.advice import INSTEAD_OF_NUMBER
+
+Written = Callable[[Tensor, int], Tensor]
+# For each call: as it is written, and as the advice says it.
+CALLS: dict[str, tuple[Written, Written]] = {
+    "linspace": (
+        lambda x, n: x * torch.linspace(-1, 2, n),
+        lambda x, n: x * (-1 + torch.arange(n) * ((2 - -1) / (n - 1))),
+    ),
+    "logspace": (
+        lambda x, n: x * torch.logspace(0, 1, n),
+        lambda x, n: x * 10 ** (0 + torch.arange(n) * ((1 - 0) / (n - 1))),
+    ),
+    "hann_window": (
+        lambda x, n: x * torch.hann_window(n),
+        lambda x, n: x * torch.sin(math.pi * torch.arange(n) / n) ** 2,
+    ),
+    "hamming_window": (
+        lambda x, n: x * torch.hamming_window(n),
+        lambda x, n: x * (0.54 - 0.46 * torch.cos(2 * math.pi * torch.arange(n) / n)),
+    ),
+    "one_hot": (
+        lambda x, n: F.one_hot(x.argmax(1), n) * x,
+        lambda x, n: (x.argmax(1)[..., None] == torch.arange(n)).long() * x,
+    ),
+    "vander": (lambda x, n: torch.vander(x[0], n), lambda x, n: x[0][:, None] ** torch.arange(n - 1, -1, -1)),
+    "tril_indices": (
+        lambda x, n: (x[:, :, None] * x[:, None])[:, torch.tril_indices(n, n)[0], torch.tril_indices(n, n)[1]],
+        lambda x, n: (x[:, :, None] * x[:, None])[..., torch.arange(n)[:, None] >= torch.arange(n)],
+    ),
+    "triu_indices": (
+        lambda x, n: (x[:, :, None] * x[:, None])[:, torch.triu_indices(n, n)[0], torch.triu_indices(n, n)[1]],
+        lambda x, n: (x[:, :, None] * x[:, None])[..., torch.arange(n)[:, None] <= torch.arange(n)],
+    ),
+    "adaptive_avg_pool1d": (
+        lambda x, n: F.adaptive_avg_pool1d(x[:, None], n // 2),
+        lambda x, n: F.adaptive_avg_pool2d(x[:, None][..., None, :], (1, n // 2))[..., 0, :],
+    ),
+    "affine_grid": (
+        lambda x, n: F.affine_grid(torch.eye(2, 3)[None], [1, 1, 1, n], align_corners=False)[0, 0, :, 0] * x,
+        lambda x, n: ((2 * torch.arange(n) + 1) / n - 1) * x,
+    ),
+    "math.sqrt": (lambda x, n: x / math.sqrt(n), lambda x, n: x / n**0.5),
+    "math.log": (lambda x, n: x / math.log(n), lambda x, n: x / torch.tensor(n).log()),
+    "math.log2": (lambda x, n: x / math.log2(n), lambda x, n: x / torch.tensor(n).log2()),
+    "math.exp": (lambda x, n: x * math.exp(-n), lambda x, n: x * torch.tensor(-n).exp()),
+    "float": (lambda x, n: x * float(n), lambda x, n: x * torch.sym_float(n)),
+}
+
+
+class All(nn.Module):
+    """Every call as it is advised."""
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [advised(x, x.shape[1]) for _, advised in CALLS.values()]
+
+
+def test_what_is_advised_exports_and_gives_the_same() -> None:
+    assert CALLS.keys() == INSTEAD_OF_NUMBER.keys()
+    program = export(All(), (torch.rand(3, 36),), dynamic_shapes=({1: Dim("n", min=16, max=64)},)).module()
+    for size in (16, 17, 64):
+        x = torch.rand(3, size)
+        expected = [written(x, size) for written, _ in CALLS.values()]
+        for name, found, right in zip(CALLS, program(x), expected, strict=True):
+            # logspace and the windows of torch compute in another order, in float32.
+            torch.testing.assert_close(
+                found, right, rtol=1e-5, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}"
+            )
+
+
+@each(
+    "row",
+    [
+        ("h == 144", "t = torch.linspace(0, 1, x.shape[2])", "start + torch.arange(h) * ((end - start) / (h - 1))"),
+        ("h // 2 == 72", "y = F.one_hot(i, n)", "(indices[..., None] == torch.arange((h // 2))).long()"),
+        ("h == 144", "scale = 1 / math.sqrt(q.size(-1))", "h ** 0.5"),
+        ("h == 144", "y = y / float(x.shape[2])", "torch.sym_float(h)"),
+        ("h == 144", "y = self.my_linspace(x.shape[2])", None),
+        ("h == 144", "y = self.float(x.shape[2])", None),
+        ("h <= 144", "t = torch.linspace(0, 1, x.shape[2])", None),
+    ],
+)
+def test_the_line_says_which_call(row: tuple[str, str, str | None]) -> None:
+    text, code, instead = row
+    one = only(ASKED, STATIC, because(text, code, "an op"))
+    assert (None if one is None else one.text.partition(" at net.py:7: ")[0]) == (instead and f"write {instead}")
+
+
+class Positions(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.linspace(0, 1, x.shape[1])
+
+
+@pytest.mark.slow  # quick: the same from its condition and line
+def test_a_size_that_linspace_takes() -> None:
+    fix = trtdiag.fix_dims(Positions(), (torch.rand(2, 12),), dynamic_shapes=({1: Dim("n", min=2, max=61)},))
+    (change,) = fix.changes
+    assert change.model_change is not None
+    assert change.model_change.kept == (60, 60)
+    assert change.model_change.text.startswith("write start + torch.arange(n) * ((end - start) / (n - 1)) at ")
