@@ -71,6 +71,7 @@ class All(nn.Module):
         return [advised(x, x.shape[1]) for _, advised in CALLS.values()]
 
 
+@pytest.mark.slow  # an export of all; quick: which words are given for which line
 def test_what_is_advised_exports_and_gives_the_same() -> None:
     assert CALLS.keys() == INSTEAD_OF_NUMBER.keys()
     program = export(All(), (torch.rand(3, 36),), dynamic_shapes=({1: Dim("n", min=16, max=64)},)).module()
@@ -79,9 +80,7 @@ def test_what_is_advised_exports_and_gives_the_same() -> None:
         expected = [written(x, size) for written, _ in CALLS.values()]
         for name, found, right in zip(CALLS, program(x), expected, strict=True):
             # logspace and the windows of torch compute in another order, in float32.
-            torch.testing.assert_close(
-                found, right, rtol=1e-5, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}"
-            )
+            assert torch.allclose(found, right, rtol=1e-5, atol=1e-6), name
 
 
 @each(
