@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks" / "gpu"))
 import group_norms
 import infinities
 
-from tests.harness.rows import each
+from tests.harness.rows import each, thinned
 from trtdiag.convert.ops import group_norm
 from trtdiag.network import DType, run
 from trtdiag.options import CompileOptions
@@ -28,7 +28,8 @@ def test_infinities(way: str) -> None:
     assert not torch.isfinite(found.float()).any() or infinities.differing(given, other, found)
 
 
-@pytest.mark.parametrize("way", group_norms.WAYS)
+# Quick: the ends.
+@thinned("way", group_norms.WAYS, every=9)
 def test_group_norms(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_norm, "_normalized", group_norm._normalized)  # the script puts its own there
     said = group_norms._said("norm", False, way, CompileOptions("8.6", "reference", force=True))

@@ -12,6 +12,7 @@ from markupsafe import escape
 import trtdiag
 from tests.benchmark.bench_models import build
 from tests.compiling.programs import saved
+from tests.harness.rows import each
 from trtdiag.cli.main import main
 from trtdiag.report.json_report import SCHEMA_PATH
 
@@ -60,7 +61,7 @@ def test_original_by_name_and_json_alone(folder: Path, capsys: pytest.CaptureFix
     assert [way["failed"] for way in ways] == ["", ""]
 
 
-@pytest.mark.parametrize("arguments", [("--sizes", "largest"), ("--sizes", "x.shape[0]=two"), ("--against", "tvm")])
+@each("arguments", [("--sizes", "largest"), ("--sizes", "x.shape[0]=two"), ("--against", "tvm")])
 def test_wrong_arguments(folder: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("bench", "small_trt.pt2", *arguments) == 2
     assert repr(arguments[1]) in capsys.readouterr().err

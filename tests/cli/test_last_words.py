@@ -66,7 +66,10 @@ def run_fresh(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProc
 @pytest.mark.parametrize("run", [run_forked, pytest.param(run_fresh, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("where", "step", "fix"),
-    [("load", "comparing at example (1 of", "--no-verify"), ("build", "building the", "level 0")],
+    [
+        pytest.param("load", "comparing at example (1 of", "--no-verify", marks=pytest.mark.slow),  # quick: the other
+        ("build", "building the", "level 0"),
+    ],
 )
 def test_a_library_that_crashes(
     where: str, step: str, fix: str, run: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path

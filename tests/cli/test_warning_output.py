@@ -102,6 +102,7 @@ def build():
 """
 
 
+@pytest.mark.slow  # quick: without verbose no warning is told
 def test_the_graph_of_an_export_that_failed_comes_with_verbose_alone(
     folder: Path, recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]
 ) -> None:

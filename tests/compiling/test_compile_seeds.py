@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 import trtdiag
 from tests.compiling.programs import Asked
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
+from tests.convert.op_check import OLD_THEN_NEW
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.state import State
@@ -74,7 +75,7 @@ def test_the_caches_of_a_decoder_have_a_step_more(tmp_path: Path) -> None:
         assert [tuple(cache.shape) for cache in caches] == [(2, batch, 2, seq + 1, 8)] * 2
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_wide_types_with_truncation_are_one_engine(target: str) -> None:
     module, args, _, _ = asked = wide_types()
     found = compile_in_stages(
@@ -91,7 +92,7 @@ def test_wide_types_with_truncation_are_one_engine(target: str) -> None:
     assert inside == ({"torch.int32", "torch.float32"} if target == "8.6" else {"torch.int64", "torch.float32"})
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", OLD_THEN_NEW)
 def test_wide_types_without_truncation_stay_in_pytorch_and_are_exact(target: str) -> None:
     module, args, _, _ = asked = wide_types()
     options = CompileOptions(target=target, backend="reference", partition=PartitionOptions(min_segment_ops=1))

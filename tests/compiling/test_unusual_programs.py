@@ -117,7 +117,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("least", [1, pytest.param(5, marks=pytest.mark.slow)])  # of 5, most of it stays with PyTorch
-@thinned("name", CASES, every=3)
+@thinned("name", CASES, every=9)
 def test_agrees_with_the_model(name: str, least: int) -> None:
     case = CASES[name]
     recipe = (copy.deepcopy(case.model), copy.deepcopy(case.args), {}, case.dynamic)

@@ -72,6 +72,7 @@ def test_only_the_dim_that_is_collapsed_gets_another_example() -> None:
     assert fix.plan.range_of("w") == Range(128, 2160)
 
 
+@pytest.mark.slow  # quick: the example is given up only where it is refused, in test_choose_cases.py
 def test_a_limit_of_the_model_is_no_reason_for_another_example() -> None:
     steps: list[str] = []
     spec = ({2: Dim("n", min=32, max=8192)},)

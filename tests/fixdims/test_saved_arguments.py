@@ -75,7 +75,8 @@ def _saved(exported: ExportedProgram) -> ExportedProgram:
 
 # Quick: saved programs, which have lost more.
 @pytest.mark.parametrize("how", [pytest.param("live", marks=pytest.mark.slow), "saved"])
-@pytest.mark.parametrize("name", PROGRAMS)
+# Quick: the ends.
+@thinned("name", PROGRAMS, every=9)
 def test_each_dim_is_called_what_the_user_calls_it_and_is_found_again(name: str, how: str) -> None:
     exported = PROGRAMS[name]() if how == "live" else _saved(PROGRAMS[name]())
     program = capture(exported)

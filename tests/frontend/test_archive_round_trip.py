@@ -32,6 +32,14 @@ def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return saved(PROGRAMS[request.param](), tmp_path_factory.mktemp("saved") / f"{request.param}.pt2")
 
 
+# For what asks little of what is in the file: shared weights, and graphs inside the graph.
+SOME = pytest.mark.parametrize(
+    "path",
+    [pytest.param(name, marks=() if name in ("shared", "branches") else pytest.mark.slow) for name in PROGRAMS],
+    indirect=True,
+)
+
+
 def _same_tensors(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     assert list(ours) == list(theirs)
     for name, tensor in ours.items():
@@ -104,6 +112,7 @@ def test_no_notes_on_a_plain_file(path: Path) -> None:
     assert read_archive(path).notes == ()
 
 
+@SOME
 def test_can_be_saved_again(path: Path, tmp_path: Path) -> None:
     again = saved(read_archive(path).exported, tmp_path / "again.pt2")
     _assert_same(read_archive(again).exported, loaded_by_torch(path))
@@ -125,6 +134,7 @@ def test_progress_ends_at_all_bytes(path: Path) -> None:
     assert all(0 < done <= total for _, done, total in seen)
 
 
+@SOME
 def test_compressed_again_by_a_tool(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "packed.pt2"
     with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -134,6 +144,7 @@ def test_compressed_again_by_a_tool(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", None])
+@SOME
 def test_without_example_inputs(path: Path, tmp_path: Path, content: bytes | None) -> None:
     result = read_archive(changed(path, tmp_path / "none.pt2", {INPUTS: content}))
     assert result.exported.example_inputs is None
@@ -142,6 +153,7 @@ def test_without_example_inputs(path: Path, tmp_path: Path, content: bytes | Non
 
 # Quick: the ends.
 @thinned("inputs", [torch.ones(3), {"x": torch.ones(3)}, (1, 2), ((), {}, 3)], every=3)
+@SOME
 def test_example_inputs_of_another_form_are_left_out(path: Path, tmp_path: Path, inputs: object) -> None:
     result = read_archive(changed(path, tmp_path / "odd.pt2", {INPUTS: torch_saved(inputs)}))
     assert result.exported.example_inputs is None
@@ -164,6 +176,7 @@ def test_weights_of_a_missing_device_are_read_on_the_cpu(path: Path, tmp_path: P
         assert result.notes == ("weights were saved from xpu, which this machine lacks: they are on the CPU",)
 
 
+@SOME
 def test_several_programs_in_one_file(path: Path, tmp_path: Path) -> None:
     content = members(path)
     more = {
@@ -182,6 +195,7 @@ def test_several_programs_in_one_file(path: Path, tmp_path: Path) -> None:
     _assert_same(alone.exported, loaded_by_torch(path))
 
 
+@SOME
 def test_fields_of_a_newer_minor_schema_are_left_out(path: Path, tmp_path: Path) -> None:
     def newer(program: dict[str, Any]) -> None:
         program["schema_version"]["minor"] += 1

@@ -54,7 +54,9 @@ class Recorder(Interpreter):
         return self.seen[n]
 
 
-@pytest.mark.parametrize("loaded", [False, True], ids=["live", "saved and loaded"])
+@pytest.mark.parametrize(
+    "loaded", [pytest.param(False, marks=pytest.mark.slow), True], ids=["live", "saved and loaded"]
+)
 def test_every_view_shares_memory_and_every_copy_does_not(loaded, tmp_path):
     exported = export(Views(), (torch.randn(4, 6),))
     if loaded:

@@ -85,7 +85,7 @@ def over_one(guards: tuple[TextGuard, ...], variable: str) -> list[tuple[str, Te
     return found
 
 
-@each("name", some(single_variable(), 3))
+@each("name", some(single_variable(), 6))
 def test_conditions_mean_what_the_program_needs(name: str) -> None:
     truth = TEXTS[name]["truth"]
     ((variable, (low, high)),) = truth["vars"].items()

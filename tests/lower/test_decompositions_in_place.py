@@ -82,7 +82,7 @@ EXPORTED = [name for name in OPS if "quantile" not in name or torch.__version__ 
 
 
 def test_decompositions_that_write_in_place_come_out_functional() -> None:
-    check_functional(some(EXPORTED, 6))
+    check_functional(some(EXPORTED, 12))
 
 
 @pytest.mark.slow  # the quick run has them in one program, above

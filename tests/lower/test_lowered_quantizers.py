@@ -56,7 +56,7 @@ def held(lowered: Lowered) -> list[torch.dtype]:
 
 # Quick: PyTorch's own.
 @pytest.mark.parametrize("optimizer", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("taken_apart", [False, True])
+@pytest.mark.parametrize("taken_apart", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_fake_quantization_becomes_two_ops_and_weights_of_int8(optimizer: bool, taken_apart: bool) -> None:
     # Torch's fake quantization has no kernel for sizes that are symbols.
     exported = export(Fake(optimizer=optimizer).eval(), X, dynamic_shapes=DIMS if optimizer else None)

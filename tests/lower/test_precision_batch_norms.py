@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.harness.rows import thinned
 from tests.lower.precise import precise, user_outputs
 from trtdiag.options import Precision
 
@@ -72,7 +73,8 @@ def test_a_small_variance_is_no_reason_against_it() -> None:
     assert not count(after, torch.ops.aten.mul.Tensor)
 
 
-@pytest.mark.parametrize("kind", ["read twice", "transposed", "none before", "kept"])
+# Quick: the ends.
+@thinned("kind", ["read twice", "transposed", "none before", "kept"], every=9)
 def test_a_scale_and_a_shift_elsewhere(kind: str) -> None:
     torch.manual_seed(0)
 

@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from tests.random_cases import cases
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes
 from trtdiag.partition.traffic import ByteCounts
@@ -43,7 +44,7 @@ def test_bytes_are_the_exact_bounds_of_all_elements(box: dict[str, DimProfile]) 
     bounds = BoundsCache({name: Range(sizes.min, sizes.max) for name, sizes in box.items()})
     usual = {name: sizes.opt for name, sizes in box.items()}
     chosen, counts = random.Random(3), ByteCounts(box)
-    for _ in range(300):
+    for _ in range(cases(300)):
         dims = tuple(parse_expr(chosen.choice(SIZES)) for _ in range(chosen.choice((0, 1, 2, 3))))
         volume = mul(1, *dims)
         found = bounds.of(volume).range

@@ -57,7 +57,7 @@ ONCE = (
 )
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_compilation_works_out_everything_once(calls: Any, full: bool) -> None:
     seen = {name: calls(module, name) for module, name in ONCE}
     found = compile_in_stages(asked(), trtdiag.CompileOptions(**vars(OPTIONS) | {"partition": _partition(full)}))

@@ -100,6 +100,7 @@ def prints(report: Report) -> set[str]:
     return {each["partialFingerprints"][FINGERPRINT] for each in results}
 
 
+@pytest.mark.slow  # quick: fingerprints survive ops inserted before
 def test_fingerprints_survive_another_number_of_layers(three: Report) -> None:
     """The effect of an op (``4 engines instead of 1``) is part of its message, not of what it is."""
     four = report_of(4)

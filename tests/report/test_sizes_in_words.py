@@ -210,7 +210,7 @@ def _leaks(text: str) -> list[str]:
 
 
 # One kind of text is written alike for all programs.
-@thinned("name", PROGRAMS, every=9)
+@thinned("name", PROGRAMS, every=99)
 def test_analyze_calls_sizes_by_the_users_names(name: str) -> None:
     report = analyze(PROGRAMS[name]())
     assert _leaks(repr(report)) == []
@@ -224,7 +224,7 @@ COMPILED = ("picks", "least", "attends", "counted", "joined", "derived")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if i < 2 else pytest.mark.slow) for i, n in enumerate(COMPILED)]
+    "name", [pytest.param(n, marks=() if i < 1 else pytest.mark.slow) for i, n in enumerate(COMPILED)]
 )
 def test_compile_calls_sizes_by_the_users_names(name: str) -> None:
     found = compile_in_stages(PROGRAMS[name](), CompileOptions("11.4", "reference", force=True))

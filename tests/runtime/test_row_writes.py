@@ -166,6 +166,7 @@ def test_of_a_cache_of_all_layers_the_steps_are_written(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["8.6", pytest.param("11.4", marks=pytest.mark.slow)])  # the same on both
+@pytest.mark.slow  # quick: of a cache of all layers the steps are written; casts in test_assembled_programs.py
 def test_in_half_precision_caches_stay_in_their_own(target: str) -> None:
     model = Decoder()
     program = trtdiag.compile(

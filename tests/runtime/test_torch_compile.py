@@ -120,13 +120,12 @@ def _compiler(seen: Programs) -> Any:
 @pytest.mark.parametrize(
     ("name", "dynamic"),
     [
-        # Models without inputs, sizes from data and plain norms are quick in test_exported_calls.py and in training; of
-        # attention the ops are quick in tests/convert, and its sizes as those of the linear layer; that graphs break,
-        # in test_ops_stay_whole.
+        # Quick: what changes a buffer.  Linear layers and breaks of graphs are quick below, models without inputs and
+        # sizes from data in test_exported_calls.py, and ops of attention in tests/convert.
         pytest.param(
             name,
             dynamic,
-            marks=() if dynamic and name in ("linear", "changes", "norm_in_training") else pytest.mark.slow,
+            marks=() if dynamic and name in ("changes", "norm_in_training") else pytest.mark.slow,
         )
         for name in MODELS
         for dynamic in (True, False, None)

