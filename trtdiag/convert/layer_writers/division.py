@@ -9,6 +9,7 @@ from math import frexp
 import torch
 
 from trtdiag.convert.writer import Writer
+from trtdiag.network.dtype import DType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.value import Value
 
@@ -17,10 +18,44 @@ _HALF = 4097.0
 _STEP = 2048.0
 
 
-def integer_rest(write: Writer, left: Value, right: Value, *, floored: bool) -> Value:
+# TensorRT 8.6 divides int32 in float32 where a product of matrices is in the same region (seen on an H100): a dividend
+# beyond 2**24 is off by 64 at most there, and its quotient is rounded once more.
+_OFF = 256
+MOST_PLACES = 20
+"""Binary places of the largest divisor whose quotients are exact then."""
+
+
+def integer_quotient(
+    write: Writer, left: Value, right: Value, constant: float | None, *, floored: bool = True
+) -> Value:
+    """``left // right`` of integers, exact also where it is computed in float32.
+
+    Args:
+        write: Writes.
+        left: The dividend.
+        right: The divisor.
+        constant: The divisor, where it is one number that is known; quotients by others, and by those beyond
+            ``2**MOST_PLACES``, are as TensorRT computes them, and so are sizes.
+        floored: Whether it is rounded down, or else towards zero.
+    """
+    plain = write.elementwise(Op.FLOOR_DIV if floored else Op.DIV, left, right)
+    number = int(constant or 0)
+    is_size = plain.tensor.array() is not None
+    if is_size or left.dtype is not DType.INT32 or not 1 < number <= 1 << MOST_PLACES:
+        return plain
+    whole = plain if floored else write.elementwise(Op.FLOOR_DIV, left, right)
+    beyond = _OFF // number + 3
+    # What is left is small, and moved above zero: this quotient is exact.
+    whole = whole + ((left - whole * number + beyond * number) // number - beyond)
+    if floored:
+        return whole
+    between = (left < 0) & ~(whole * number).eq(left)
+    return whole + write.cast(between, whole.dtype)
+
+
+def integer_rest(write: Writer, left: Value, right: Value, constant: float | None, *, floored: bool) -> Value:
     """What is left of an integer after division: with the sign of the divisor, or else of the dividend."""
-    quotient = write.elementwise(Op.FLOOR_DIV if floored else Op.DIV, left, right)
-    return left - quotient * right
+    return left - integer_quotient(write, left, right, constant, floored=floored) * right
 
 
 def float_rest(write: Writer, left: Value, right: Value, constant: float | None, *, floored: bool) -> Value:

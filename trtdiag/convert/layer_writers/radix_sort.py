@@ -6,12 +6,14 @@ import torch
 
 from trtdiag.convert.layer_writers.cost import greatest
 from trtdiag.convert.layer_writers.cumulative import over_earlier
+from trtdiag.convert.layer_writers.division import integer_quotient
 from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import DType
 from trtdiag.network.layers.cumulative import Cumulative
+from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.network.value import Value
@@ -38,25 +40,26 @@ def in_order(write: Writer, key: Value, below: int | None = None, *, descending:
 
     Cost: a dozen layers for each four bits, each over 16 numbers for an element.
     """
-    order = write.cast(write.counting(key.shape[0]), key.dtype)
+    order, rest = write.cast(write.counting(key.shape[0]), key.dtype), key
     digits = write.constant(torch.arange(_DIGITS, dtype=key.dtype.torch).reshape(1, _DIGITS))
     signed = below is None
     bits = key.dtype.torch.itemsize * 8 if below is None else max(1, (below - 1).bit_length())
     for place in range(0, bits, _BITS):
-        rest = key // (1 << place) if place else key
         # The last digit of any number is from -8 to 7.
         last = signed and place + _BITS >= bits
-        digit = rest + _DIGITS // 2 if last else rest - rest // _DIGITS * _DIGITS
+        above = integer_quotient(write, rest, write.scalar(_DIGITS, rest), _DIGITS)
+        digit = rest + _DIGITS // 2 if last else rest - above * _DIGITS
         digit = write.scalar(_DIGITS - 1, digit) - digit if descending else digit
         hits = write.cast(write.unsqueeze(digit, [1]).eq(digits), DType.INT32)
         before = _running(write, hits)
         smaller = _exclusive(write, write.reduce(Fold.SUM, hits, [0], keep_dims=True))
         to = write.reduce(Fold.SUM, hits * (before + smaller - 1), [1])
-        pair = write.concat([write.unsqueeze(x, [1]) for x in (key, order)], 1)
+        pair = write.concat([write.unsqueeze(x, [1]) for x in (above, order)], 1)
         nothing = write.filled(pair.shape, 0, pair.dtype)
         pair = overwritten(write, nothing, write.unsqueeze(to, [1]), pair, ScatterMode.ND)
-        key, order = (write.squeeze(write.part(pair, 1, side, 1), [1]) for side in (0, 1))
-    return key, write.cast(order, write.index)
+        rest, order = (write.squeeze(write.part(pair, 1, side, 1), [1]) for side in (0, 1))
+    places = write.cast(order, write.index)
+    return write.add(Gather(GatherMode.DEFAULT, 0), key, places), places
 
 
 def _running(write: Writer, hits: Value) -> Value:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import beside_numbers, in_float32
-from trtdiag.convert.layer_writers.division import float_rest, floored_quotient, integer_rest
+from trtdiag.convert.layer_writers.division import float_rest, floored_quotient, integer_quotient, integer_rest
 from trtdiag.convert.layer_writers.elementary import truncated
 from trtdiag.convert.registry import converter
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 from trtdiag.network.value import Value
 
 
@@ -34,7 +33,7 @@ def quotient(call: Call) -> Value:
         return write.cast(call.operand("self", dtype) / call.operand("other", dtype), call.out.dtype)
     left, right, constant = _operands(call)
     if not left.dtype.is_float:
-        return write.elementwise(Op.FLOOR_DIV if rounding == "floor" else Op.DIV, left, right)
+        return integer_quotient(write, left, right, constant, floored=rounding == "floor")
 
     def rounded(a: Value, b: Value) -> Value:
         if rounding == "trunc":
@@ -57,7 +56,7 @@ def rest(call: Call) -> Value:
     left, right, constant = _operands(call)
     write, floored = call.write, call.op_name == "remainder"
     if not left.dtype.is_float:
-        return integer_rest(write, left, right, floored=floored)
+        return integer_rest(write, left, right, constant, floored=floored)
     return in_float32(write, lambda a, b: float_rest(write, a, b, constant, floored=floored), left, right)
 
 

@@ -53,7 +53,7 @@ def _around(write: Writer, index: Value, size: Expr, content: torch.Tensor | Non
     least = bounds(size, write.builder.facts.ranges).range.min or 0
     if content is not None and (content.numel() == 0 or (int(content.min()) >= 0 and int(content.max()) < least)):
         return index
-    return integer_rest(write, index, write.size_like(size, index), floored=True)
+    return integer_rest(write, index, write.size_like(size, index), None, floored=True)
 
 
 def _flat(write: Writer, x: Value) -> Value:

@@ -7,7 +7,7 @@ import re
 import torch
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.division import integer_rest
+from trtdiag.convert.layer_writers.division import MOST_PLACES, integer_quotient
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
@@ -143,9 +143,10 @@ def shifted_right(write: Writer, x: Value, places: int) -> Value:
     """``x >> places``, which keeps the sign."""
     if not 0 <= places < width(x.dtype):
         raise _outside(places)
-    if places == width(x.dtype) - 1:
-        x, places = x // 2, places - 1
-    return x // (1 << places)
+    while places > 0:  # in steps whose quotients are exact
+        step = min(places, MOST_PLACES)
+        x, places = integer_quotient(write, x, write.scalar(1 << step, x), 1 << step), places - step
+    return x
 
 
 def masked(write: Writer, x: Value, mask: int) -> Value:
@@ -165,7 +166,7 @@ def masked(write: Writer, x: Value, mask: int) -> Value:
 def _lowest(write: Writer, x: Value, count: int) -> Value:
     """The lowest ``count`` bits as a number of 0 or more."""
     if count < width(x.dtype) - 1:
-        return integer_rest(write, x, write.scalar(1 << count, x), floored=True)
+        return x - shifted_left(write, shifted_right(write, x, count), count)
     least = write.scalar(torch.iinfo(x.dtype.torch).min, x)
     return write.select(x < 0, x - least, x)
 
