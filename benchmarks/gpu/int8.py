@@ -145,7 +145,9 @@ def slowest(program: Any) -> list[list[Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--only", nargs="*", default=list(MODELS), metavar="MODEL", help="one of speed.py, or zoo:NAME")
+    parser.add_argument(
+        "--only", nargs="*", default=list(MODELS), metavar="MODEL", help="one of speed.py, zoo:NAME, tv:NAME"
+    )
     parser.add_argument("--program", nargs="*", default=[], metavar="NAME=FILE", help="quantized programs of files")
     parser.add_argument("--batch", type=int, metavar="N", help="rows of each model; the example's if left out")
     parser.add_argument("--rounds", type=int, default=200)

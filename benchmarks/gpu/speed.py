@@ -36,10 +36,12 @@ from speed_timing import summary
 
 HERE = Path(__file__).resolve().parent
 # Kernels that nothing calls need not be loaded, and many processes share few cores.
-ENVIRONMENT = {"CUDA_MODULE_LOADING": "LAZY", "TORCHINDUCTOR_COMPILE_THREADS": "2", "OMP_NUM_THREADS": "2"}
+ENVIRONMENT = {"CUDA_MODULE_LOADING": "LAZY", "OMP_NUM_THREADS": "2"}
+INDUCTOR = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
 PROBED = {"probe spelled static": ("unet",), "probe half gelu static": ("vit", "bert", "gpt")}
 """Models that a probe is about; others are about all."""
-GROUPS = ("ours", "onnx", "auto", "probe")
+GROUPS = (("ours", "auto"), ("onnx",), ("probe",))
+"""Variants by the process that builds them; the second takes the first's engine of the whole program."""
 LEFT_FOR_TIMING_S = 15.0
 """Of the limit, for each model."""
 
@@ -81,17 +83,17 @@ class Run:
         if self.asked.json:
             self.asked.json.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
 
-    def child(self, command: list[str], *arguments: str) -> Child:
-        return Child([*command, *arguments], self.log, ENVIRONMENT)
+    def child(self, command: list[str], *arguments: str, **further: str) -> Child:
+        return Child([*command, *arguments], self.log, {**ENVIRONMENT, **further})
 
     def prepare(self) -> None:
         """Start PyTorch's processes, and build every engine: for each model one process for each of ``GROUPS``."""
         for name in self.asked.models:
             script = [str(HERE / "speed_torch.py"), name, str(self.folder), ",".join(self.asked.ways), *self.flags]
             script += [] if any(each.startswith("onnx") for each in self.asked.variants) else ["--no-onnx"]
-            self.torches[name] = self.child(self.other, *script)
+            self.torches[name] = self.child(self.other, *script, **INDUCTOR)
         wanted = {(name, way): self._wanted(name, way) for name in self.asked.models for way in GROUPS}
-        builders: dict[tuple[str, str], Child] = {}
+        builders: dict[tuple[str, tuple[str, ...]], Child] = {}
         ends = self.asked.limit_s - LEFT_FOR_TIMING_S * len(self.asked.models)
         while any(wanted.values()) and self.spent < ends:
             self._listen()
@@ -119,8 +121,8 @@ class Run:
             if name not in self.runs:
                 self._load(name)
 
-    def _wanted(self, name: str, way: str) -> list[str]:
-        chosen = [variant for variant in VARIANTS if variant in self.asked.variants and variant.startswith(way)]
+    def _wanted(self, name: str, group: tuple[str, ...]) -> list[str]:
+        chosen = [variant for variant in VARIANTS if variant in self.asked.variants and variant.startswith(group)]
         return [variant for variant in chosen if variant not in PROBED or name in PROBED[variant]]
 
     def _heard_builds(self, name: str, child: Child, left: list[str]) -> None:

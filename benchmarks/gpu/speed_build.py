@@ -122,6 +122,8 @@ def build_ours(
         partition=PartitionOptions(min_segment_ops=0),
         optimize="latency" if variant == AUTO else "none",
         cuda_graphs=8 if variant == AUTO else 0,
+        # The first of the two that have ranges pays for the engine of the whole program.
+        engine_cache=str(folder / "engines") if variant in (OURS[0], AUTO) else None,
     )
     with _changed(variant if backend == "tensorrt" or "static" in variant else ""):
         made = compile_in_stages(

@@ -3,6 +3,7 @@
     python benchmarks/gpu/speed.py --models detector,rotary,zoo:demucs_like --variants ours,auto
 
 ``zoo:NAME`` is a model of ``tests/models``; those with keyword arguments are none of these.
+``tv:NAME`` is a classifier of torchvision with images of 224 pixels.
 """
 
 from __future__ import annotations
@@ -108,3 +109,17 @@ def zoo_case(name: str) -> ZooCase:
     if kwargs:
         raise ValueError(f"{name} has keyword arguments")
     return ZooCase(module.eval(), args, dynamic_shapes)
+
+
+def torchvision_case(name: str) -> ZooCase:
+    """A classifier of torchvision by its name there, its norms used to the example; its batch is dynamic."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.models.asks import torchvision_model
+    from tests.models.initialization import gather_statistics
+    from tests.models.torchvision_ops import declare_missing_ops
+
+    declare_missing_ops()
+    module, args = torchvision_model(name)(weights=None).eval(), (torch.randn(8, 3, 224, 224),)
+    with torch.no_grad():
+        gather_statistics(module, args, {})
+    return ZooCase(module, args, ({0: torch.export.Dim("batch", min=1, max=256)},))

@@ -83,7 +83,7 @@ def initialize(name: str, module: nn.Module, args: Sequence[Any], kwargs: Mappin
         if Need.LIVE in needs:
             _draw_vanishing(module, generator)
         if Need.STATISTICS in needs:
-            _gather_statistics(module, args, kwargs)
+            gather_statistics(module, args, kwargs)
 
 
 def vanishing(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
@@ -118,7 +118,8 @@ def _draw_kaiming(module: nn.Module, generator: torch.Generator) -> None:
                 layer.weight.copy_(drawn)
 
 
-def _gather_statistics(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def gather_statistics(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Let each batch norm take the mean and the variance of what it gets at the example, in place."""
     norms = [layer for layer in module.modules() if isinstance(layer, _BATCH_NORMS)]
     before = [(norm.momentum, norm.num_batches_tracked.clone()) for norm in norms]
     hooks = [norm.register_forward_hook(_share_variance) for norm in norms]
