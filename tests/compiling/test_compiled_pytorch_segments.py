@@ -52,7 +52,7 @@ def _program() -> ExportedProgram:
 @pytest.fixture
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
-    monkeypatch.setattr(package, "_compile", lambda _segment, code: code.write_bytes(b"no code"))
+    monkeypatch.setattr(package, "_compile", lambda _segment, code, _threads: code.write_bytes(b"no code"))
     monkeypatch.setattr(package.Place, "differences", lambda *_: ("the machine is another",))
     warnings.filterwarnings("ignore", "a segment that AOTInductor compiled runs op by op")
 

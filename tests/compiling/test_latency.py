@@ -23,7 +23,7 @@ from trtdiag.benchmark.clock import Timed
 from trtdiag.engine.inductor import package
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import EngineBuildError, UserError
-from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline import latency
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
@@ -31,7 +31,7 @@ from trtdiag.pipeline.latency_choices import choices, least_sum, named
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
-from trtdiag.runtime.segment_program import segment_program
+from trtdiag.runtime.segment_program import exported_part, segment_program
 from trtdiag.verification.facts import Verification
 
 OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
@@ -68,7 +68,7 @@ def _program() -> ExportedProgram:
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
 
-    monkeypatch.setattr(package, "_compile", lambda _segment, code: code.write_bytes(b"no code"))
+    monkeypatch.setattr(package, "_compile", lambda _segment, code, _threads: code.write_bytes(b"no code"))
     monkeypatch.setattr(package.Place, "differences", lambda *_: ("the machine is another",))
     warnings.filterwarnings("ignore", "a segment that AOTInductor compiled runs op by op")
 
@@ -258,3 +258,18 @@ def test_code_is_linked_to_the_shared_library_of_cpp(
     compiler.chmod(0o755)
     monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", lambda: str(compiler))
     assert ("aot_inductor.custom_op_libs" in package._configuration()) == linked
+
+
+@pytest.mark.parametrize(("precision", "last"), [("fp16", True), ("keep", False)])
+def test_on_a_gpu_convolutions_in_half_precision_have_their_channels_last(precision: str, last: bool) -> None:
+    options = replace(OPTIONS, optimize="none", precision=Precision(precision), verify=False)
+    state = compile_in_stages(_program(), options)
+    (one,) = state.converted
+    ports = list(state.engines[0].manifest.inputs)
+    given = [torch.randn(3, 3, 11, 13)]
+    plain, made = (exported_part(state.plan.source, one, ports, device) for device in ("cpu", "cuda"))
+    weights = [weight for weight in made.state_dict.values() if weight.dim() == 4 and weight.shape[2:] != (1, 1)]
+    assert [weight.is_contiguous(memory_format=torch.channels_last) for weight in weights] == [last] * 2
+    for own, wanted in zip(made.module()(*given), plain.module()(*given), strict=True):
+        # Half precision: sums of 27 and 36 products in another order.
+        torch.testing.assert_close(own, wanted, rtol=1e-2, atol=1e-3)

@@ -27,7 +27,7 @@ def test_segments_are_saved_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
         saving[0] -= 1
 
     monkeypatch.setattr(torch.export, "save", counted)
-    monkeypatch.setattr(package, "_compile", lambda _, code: Path(code).write_bytes(b"code"))
+    monkeypatch.setattr(package, "_compile", lambda _, code, _threads: Path(code).write_bytes(b"code"))
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda segment: package.compiled_bytes(segment, "cpu"), segments))
     assert (len(set(made)), most) == (4, [1])

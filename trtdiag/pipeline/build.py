@@ -33,6 +33,8 @@ INDUCTOR = "inductor"
 """The backend of segments that AOTInductor compiled."""
 MOST_AT_ONCE = 8
 """Own choice: processes that compile, each with PyTorch in its memory."""
+MOST_THREADS = 8
+"""Own choice: of such a process, each with PyTorch in its memory, too."""
 MOST_WEIGHTS_AT_ONCE = 2 * 2**30
 """Own choice, bytes: where a program has more, its segments are compiled one after the other, each with its weights."""
 
@@ -74,6 +76,7 @@ class Builder:
 
     def _of_kinds(self, state: State) -> tuple[Engine, ...]:
         """Engines of several backends."""
+        self.ahead(state, segments_of(state, INDUCTOR))
         plain = [one for one, kind in zip(state.converted, state.kinds, strict=True) if kind != INDUCTOR]
         built = iter(self.all(replace(state, converted=tuple(plain), kinds=())) if plain else ())
         pairs = zip(state.converted, state.kinds, strict=True)
@@ -84,25 +87,27 @@ class Builder:
 
         What cannot be compiled is refused when it is asked for.
         """
+        new = {one.segment.ops: one for one in converted if one.segment.ops not in self._code}
+        if not new:
+            return
+        self.progress(f"optimize: compile {amount(len(new), 'segment')} with AOTInductor")
         with ThreadPoolExecutor(compiled_at_once(state)) as pool:
-            for each in converted:
-                self._compile(state, each, pool)
-            wait([self._code[each.segment.ops] for each in converted])
+            for each in new.values():
+                self._compile(state, each, pool, compile_threads(state, len(new), self._backend.device))
+            wait([self._code[ops] for ops in new])
 
-    def _compile(self, state: State, converted: ConvertedSegment, pool: ThreadPoolExecutor) -> None:
+    def _compile(self, state: State, converted: ConvertedSegment, pool: ThreadPoolExecutor, threads: int) -> None:
         """Begin to compile a segment that is not known yet; its export is made here."""
         from trtdiag.engine.inductor.package import compiled_bytes
 
         device, key = self._backend.device, converted.segment.ops
-        if key in self._code:
-            return
         try:
             segment = _exported(state, converted, device)
         except EngineBuildError as error:
             self._code[key] = Future()
             self._code[key].set_exception(error)
         else:
-            self._code[key] = pool.submit(compiled_bytes, segment, device)
+            self._code[key] = pool.submit(compiled_bytes, segment, device, threads)
 
     def _inductor(self, state: State, converted: ConvertedSegment) -> Engine:
         """The segment, compiled by AOTInductor.
@@ -111,9 +116,7 @@ class Builder:
             EngineBuildError: It cannot be exported by itself, or AOTInductor refuses it.
         """
         plan, device = state.plan, self._backend.device
-        if converted.segment.ops not in self._code:
-            self.progress(f"compile {amount(len(converted.segment.ops), 'op')} with AOTInductor")
-            self.ahead(state, [converted])
+        self.ahead(state, [converted])
         blob = self._code[converted.segment.ops].result()
         profile = self._profile(state, converted.network)
         return described(blob, get_backend(INDUCTOR), device, converted.network, profile, plan.options, plan.target)
@@ -175,11 +178,26 @@ def _exported(state: State, converted: ConvertedSegment, device: str) -> Exporte
     return segment_program(state.plan.source, converted, state.plan.sizes.opt, device)
 
 
+def segments_of(state: State, kind: str) -> list[ConvertedSegment]:
+    """The segments of a program with several backends that this one runs."""
+    return [one for one, own in zip(state.converted, state.kinds, strict=True) if own == kind]
+
+
 def compiled_at_once(state: State) -> int:
     """How many segments to compile at once: half of the cores have one."""
     weights = sum(tensor.nbytes for tensor in state.plan.source.held.values())
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 1 if weights > MOST_WEIGHTS_AT_ONCE else max(1, min(cores // 2, MOST_AT_ONCE))
+    return 1 if weights > MOST_WEIGHTS_AT_ONCE else max(1, min(_cores() // 2, MOST_AT_ONCE))
+
+
+def compile_threads(state: State, segments: int, device: str) -> int:
+    """How many kernels of a segment to compile at once, where so many segments are; for a CPU all are one file."""
+    if device == "cpu":
+        return 1
+    return max(1, min(_cores() // min(segments, compiled_at_once(state)), MOST_THREADS))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def assembled(state: State, device: str | None, source: str | None) -> CompiledProgram:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from trtdiag.network.facts import free_symbols_of
 from trtdiag.partition.facts import Cause, Fallback
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.partition.pytorch_segments import only
-from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
+from trtdiag.pipeline.build import INDUCTOR, Builder, assembled, compile_threads, compiled_at_once
 from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, typical, usual_arguments
 from trtdiag.pipeline.state import State
 from trtdiag.pipeline.timed_pytorch_segments import TimedSegment, TimedSegments
@@ -70,13 +70,21 @@ def with_compiled_segments(
     first = TimedSegments(state, builder, device)
     if not first.pytorch_segments and not first.alone:
         return _noted(state, *first.notes)
+    bases = [
+        (name, first if base is state else TimedSegments(base, builder, device))
+        for name, base in _bases(state, device, source)
+    ]
     code: dict[str, Future[bytes]] = {}
+    builder.progress("optimize: compile what stays with PyTorch with AOTInductor")
+    at_once = compiled_at_once(state)
+    with ThreadPoolExecutor(at_once) as pool:
+        for _, found in bases:
+            found.compile(code, pool, compile_threads(state, at_once, device))
     ways = []
-    for name, base in _bases(state, device, source):
-        found = first if base is state else TimedSegments(base, builder, device)
+    for name, found in bases:
         found.measure(code)
         # Where engines were left out, what runs op by op in their place is no way to run the program.
-        if taken := found.faster() if base is state else found.compiled():
+        if taken := found.faster() if found is first else found.compiled():
             ways.append(_Way(name, found, taken))
     return _Choice(state, first, ways, builder, torch.device(device)).made(verified)
 

@@ -27,7 +27,7 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.network import WeightKeys
 from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
 from trtdiag.partition.partition import symbol_sizes
-from trtdiag.pipeline.build import INDUCTOR, Builder, assembled
+from trtdiag.pipeline.build import INDUCTOR, Builder, assembled, segments_of
 from trtdiag.pipeline.compile_pytorch_segments import with_compiled_segments
 from trtdiag.pipeline.latency_choices import choices, named, words
 from trtdiag.pipeline.plan_engines import convert_segments
@@ -142,7 +142,6 @@ class _Search:
         first: dict[str, _Part] = {}
         for part in parts:
             first.setdefault(part.like, part)
-        self._builder.progress(f"optimize: compile {amount(len(first), 'block')} with AOTInductor")
         self._builder.ahead(self._state, [*(part.converted for part in first.values()), *self._state.converted])
         calls = {}
         for number, (like, part) in enumerate(first.items(), 1):
@@ -172,14 +171,21 @@ class _Search:
         first = tuple(self._backend.name for _ in parts)
         notes: list[str] = []
         states: dict[tuple[str, ...], State] = {first: self._state}
-        for kinds in dict.fromkeys(choices([part.times for part in parts], self._kinds)):
-            if kinds in states:
-                continue
-            self._builder.progress(f"optimize: the program as {named(kinds)}")
+        planned: dict[tuple[str, ...], State] = {}
+
+        def tried(kinds: tuple[str, ...], step: Callable[[], State], into: dict[tuple[str, ...], State]) -> None:
             try:
-                states[kinds] = self._made(kinds, parts)
+                into[kinds] = step()
             except TrtdiagError as error:
                 notes.append(f"{named(kinds)} was not built: {error.message} ({error.because})")
+
+        for kinds in dict.fromkeys(choices([part.times for part in parts], self._kinds)):
+            if kinds != first:
+                tried(kinds, partial(self._planned, kinds, parts), planned)
+        self._builder.ahead(self._state, [one for each in planned.values() for one in segments_of(each, INDUCTOR)])
+        for kinds, each in planned.items():
+            self._builder.progress(f"optimize: the program as {named(kinds)}")
+            tried(kinds, partial(self._built, each), states)
         times = self._whole_times(states)
         order = sorted(times, key=lambda kinds: math.inf if times[kinds] is None else float(times[kinds] or 0))
         why_not: dict[tuple[str, ...], str] = {}
@@ -215,8 +221,8 @@ class _Search:
         ]
         return replace(result, optimization=self.told(parts, wholes, taken, notes))
 
-    def _made(self, kinds: Sequence[str], parts: Sequence[_Part]) -> State:
-        """The program with runs of blocks of one kind as one segment each."""
+    def _planned(self, kinds: Sequence[str], parts: Sequence[_Part]) -> State:
+        """The program with runs of blocks of one kind as one segment each, not built yet."""
         count = len(self._plan.partitioned.segments)
         blocks: list[list[Block]] = [[] for _ in range(count)]
         chosen: list[str] = []
@@ -231,7 +237,9 @@ class _Search:
             plan, converted = convert_segments(
                 replace(self._plan, partitioned=cut(self._plan.partitioned, blocks, self._symbols()))
             )
-        state = replace(self._state, planned=plan, converted=converted, kinds=tuple(chosen))
+        return replace(self._state, planned=plan, converted=converted, kinds=tuple(chosen))
+
+    def _built(self, state: State) -> State:
         return self._assembled(replace(state, engines=self._builder.all(state)))
 
     def _assembled(self, state: State) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ from trtdiag.partition.blocks import likeness
 from trtdiag.partition.facts import Fallback
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.partition.pytorch_segments import ALONE, only, pytorch_segments, uncompiled
-from trtdiag.pipeline.build import Builder, compiled_at_once, program_of
+from trtdiag.pipeline.build import Builder, program_of
 from trtdiag.pipeline.intermediate_values import Values, as_lowered
 from trtdiag.pipeline.program_times import ROUNDS, module_of, typical, usual_leaves
 from trtdiag.pipeline.state import State
@@ -103,6 +103,7 @@ class TimedSegments:
         self.pytorch_segments = [self._timed(index, each) for index, each in enumerate(self._parts.segments)]
         rest = list(uncompiled(self._parts))
         self.alone = any(each.limit is ALONE for each in rest)
+        self._exported: dict[int, ExportedProgram] = {}
         self.notes = _uncompiled_words(rest)
 
     def _timed(self, index: int, segment: Segment) -> TimedSegment:
@@ -117,13 +118,13 @@ class TimedSegments:
             like = f"{like}\n{index}"  # values of single numbers may be part of the code
         return TimedSegment(index, part, ports, exporting, like)
 
-    def measure(self, known: dict[str, Future[bytes]]) -> None:
-        """Compile the segments and time them, those that are alike once.
+    def measure(self, known: Mapping[str, Future[bytes]]) -> None:
+        """Time the segments whose code is known by now, those that are alike once; nothing may be compiled meanwhile.
 
         Args:
-            known: The code of segments by likeness, of this program and others; this adds to it.
+            known: The code of segments by likeness, of this program and others.
         """
-        self._compile(self._largest(), known)
+        self._take(known)
         first: dict[str, TimedSegment] = {}
         for timed in self.pytorch_segments:
             if timed.engine is not None:
@@ -154,26 +155,31 @@ class TimedSegments:
                 timed.why = f"no more than {MOST_DISTINCT} that differ are compiled, and these are smaller"
         return [timed for its in order[:MOST_DISTINCT] for timed in its]
 
-    def _compile(self, segments: Sequence[TimedSegment], known: dict[str, Future[bytes]]) -> None:
-        from trtdiag.engine.inductor.package import compiled_code, packed
+    def compile(self, known: dict[str, Future[bytes]], pool: Executor, threads: int) -> None:
+        """Begin to compile the segments, those that are alike once.
 
-        new = len({timed.like for timed in segments} - known.keys())
-        if new:
-            told = f"{amount(new, 'segment')} of what stays with PyTorch"
-            self._builder.progress(f"optimize: compile {told} with AOTInductor")
-        exported: dict[int, ExportedProgram] = {}
-        with ThreadPoolExecutor(compiled_at_once(self.state)) as pool:
-            for timed in segments:
-                try:
-                    exported[timed.index] = exported_part(self, timed.part, timed.exporting)
-                except EngineBuildError as error:
-                    timed.why = f"{error.message}: {error.because}"
-                else:
-                    if timed.like not in known:
-                        known[timed.like] = pool.submit(compiled_code, exported[timed.index])
+        Args:
+            known: The code of segments by likeness, of this program and others; this adds to it.
+            pool: Where they are compiled.
+            threads: How many kernels of each to compile at once.
+        """
+        from trtdiag.engine.inductor.package import compiled_code
+
+        for timed in self._largest():
+            try:
+                self._exported[timed.index] = exported_part(self, timed.part, timed.exporting, self._device.type)
+            except EngineBuildError as error:
+                timed.why = f"{error.message}: {error.because}"
+            else:
+                if timed.like not in known:
+                    known[timed.like] = pool.submit(compiled_code, self._exported[timed.index], threads)
+
+    def _take(self, known: Mapping[str, Future[bytes]]) -> None:
+        from trtdiag.engine.inductor.package import packed
+
         device, target = self._device.type, self.state.plan.target.version
-        for timed in segments:
-            own = exported.get(timed.index)
+        for timed in self.pytorch_segments:
+            own = self._exported.pop(timed.index, None)
             if own is None:
                 continue
             try:

@@ -17,7 +17,7 @@ from trtdiag.engine.size_inputs import carrier_rank, carrier_shape, read_size
 from trtdiag.errors import EngineBuildError, TrtdiagError
 from trtdiag.frontend.move_to_device import on_device
 from trtdiag.frontend.torch_private import plain_ranges
-from trtdiag.graph.operators import CAST
+from trtdiag.graph.operators import CAST, operator_of, short_name
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.engine_calls import CutSegment
@@ -25,6 +25,7 @@ from trtdiag.runtime.torch_sizes import TorchSizes
 from trtdiag.symbolic import Range, bounds, free_symbols, to_text
 from trtdiag.wording import first_line
 
+_HALVES = frozenset({torch.float16, torch.bfloat16})
 _LEAST_DYNAMIC = 2
 """torch.export takes a dim whose example is 0 or 1 for a constant."""
 
@@ -66,7 +67,7 @@ def segment_program(
         raise
     except Exception as error:
         raise refused_part(f"{type(error).__name__}: {first_line(error)}") from error
-    return on_device(exported_part(source, converted, ports), device)
+    return on_device(exported_part(source, converted, ports, device), device)
 
 
 def part_module(source: Source, part: CutSegment, ports: Sequence[EngineInput]) -> GraphModule:
@@ -80,19 +81,20 @@ def part_module(source: Source, part: CutSegment, ports: Sequence[EngineInput]) 
     return _Writing(source, part, ports).module()
 
 
-def exported_part(source: Source, part: CutSegment, ports: Sequence[EngineInput]) -> ExportedProgram:
+def exported_part(source: Source, part: CutSegment, ports: Sequence[EngineInput], device: str) -> ExportedProgram:
     """A part of a graph, exported anew: its dims are symbols of its own, whatever they were in the program.
 
     Args:
         source: The graph.
         part: What is taken of it.
         ports: Its inputs as an engine has them.
+        device: The type of device that it is compiled for; the program stays where it is.
 
     Raises:
         EngineBuildError: ``segment-export``: it cannot be exported by itself; says why.
     """
     try:
-        writing = _Writing(source, part, ports)
+        writing = _Writing(source, part, ports, channels_last=device != "cpu")
         given = tuple(_example(port, writing.device) for port in ports)
         dims = tuple(_dims(port) for port in ports)
         with torch.no_grad():
@@ -173,11 +175,28 @@ def _check_ranges(exported: ExportedProgram, ports: Sequence[EngineInput]) -> No
                 raise refused_part(f"dim {place} of {port.name} would be {allowed.min} to {most} alone")
 
 
-class _Writing:
-    """Writes the graph of a segment."""
+def _convolves(node: Node) -> bool:
+    op = operator_of(node)
+    return op is not None and short_name(op) in ("conv2d", "convolution")
 
-    def __init__(self, source: Source, converted: CutSegment, ports: Sequence[EngineInput]) -> None:
+
+class _Writing:
+    """Writes the graph of a segment.
+
+    Args:
+        source: Of which graph.
+        converted: The segment.
+        ports: Its inputs.
+        channels_last: Whether weights of convolutions in half precision lie in memory as Tensor Cores read them.  What
+            a convolution gives lies as its weight does; PyTorch's compiler itself leaves channels first wherever a size
+            is dynamic (``GraphLowering.decide_layout_opt``, torch 2.11 to 2.13).
+    """
+
+    def __init__(
+        self, source: Source, converted: CutSegment, ports: Sequence[EngineInput], *, channels_last: bool = False
+    ) -> None:
         self._source, self._converted, self._ports = source, converted, ports
+        self._channels_last = channels_last
         graph: Graph = source.graph_module.graph
         self._nodes: dict[str, Node] = {node.name: node for node in graph.nodes}
         self._draft = CompiledDraft(graph)
@@ -229,7 +248,10 @@ class _Writing:
 
     def _weight(self, name: str, target: str) -> None:
         node = self._nodes[name]
-        self._root.register_buffer(target, self._source.held[node].detach())
+        value = self._source.held[node].detach()
+        if self._channels_last and value.dim() == 4 and value.dtype in _HALVES and any(map(_convolves, node.users)):
+            value = value.contiguous(memory_format=torch.channels_last)
+        self._root.register_buffer(target, value)
         made = self._draft.graph.create_node("get_attr", target)
         made.meta = dict(node.meta)
         self._draft.set(name, made)

@@ -70,20 +70,21 @@ class Place:
         )
 
 
-def compiled_bytes(segment: ExportedProgram, device: str) -> bytes:
+def compiled_bytes(segment: ExportedProgram, device: str, threads: int = 1) -> bytes:
     """The bytes of a segment, compiled for this machine; several threads may call it at once.
 
     Args:
         segment: Takes and gives tensors alone, on the device.
         device: Its type.
+        threads: How many kernels to compile at once.
 
     Raises:
         EngineBuildError: ``inductor-refused``: AOTInductor cannot compile it; says why.
     """
-    return packed(segment, compiled_code(segment), device)
+    return packed(segment, compiled_code(segment, threads), device)
 
 
-def compiled_code(segment: ExportedProgram) -> bytes:
+def compiled_code(segment: ExportedProgram, threads: int = 1) -> bytes:
     """The code of a segment, without its weights, compiled by a process of its own, which loads it, too.
 
     Raises:
@@ -93,7 +94,7 @@ def compiled_code(segment: ExportedProgram) -> bytes:
         own, code = Path(folder) / _SEGMENT, Path(folder) / _CODE
         with _SAVING:
             torch.export.save(segment, own)
-        _compile(own, code)
+        _compile(own, code, threads)
         return code.read_bytes()
 
 
@@ -120,12 +121,13 @@ aoti_load_package(sys.argv[2])
 """
 
 
-def _compile(segment: Path, code: Path) -> None:
+def _compile(segment: Path, code: Path, threads: int = 1) -> None:
     """Compile a segment, and load its code once: what crashes, crashes that process alone.
 
     Args:
         segment: The file of the exported program.
         code: Where the code is to be.
+        threads: How many kernels to compile at once.
 
     Raises:
         EngineBuildError: ``inductor-refused``.
@@ -134,9 +136,11 @@ def _compile(segment: Path, code: Path) -> None:
         command = [sys.executable, "-c", _PROCESS, str(segment), str(code), json.dumps(_configuration())]
     except Exception as error:  # PyTorch looks for a compiler in its own way
         raise _refused(f"{type(error).__name__}: {first_line(error)}") from error
-    ended = _ended(command, _FIRST)
+    # PyTorch itself would take one for each core, for each process.
+    then = {"TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+    ended = _ended(command, {**then, **_FIRST})
     if ended.returncode and "CppCompileError" in ended.stderr:
-        ended = _ended(command, _THEN)
+        ended = _ended(command, then)
     if ended.returncode == 0:
         return
     if ended.returncode < 0:
@@ -147,10 +151,8 @@ def _compile(segment: Path, code: Path) -> None:
     raise _refused(why)
 
 
-# Each process would start workers of its own, one for each core, each of which imports PyTorch.
-_THEN = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 # It would try by a compilation whether the compiler knows each kind of instructions that the CPU has, 7 to 15 s in all.
-_FIRST = {**_THEN, "TORCHINDUCTOR_VEC_ISA_OK": "1"}
+_FIRST = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}
 
 
 def _ended(command: list[str], settings: dict[str, str]) -> subprocess.CompletedProcess[str]:
