@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -19,7 +18,6 @@ from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.checked_arrays import Array, Ints, ints
 from trtdiag.symbolic.evaluate import MOST_POWER_BITS
 from trtdiag.symbolic.expr import Condition, Expr, Relation
-from trtdiag.symbolic.float_factors import as_float
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.patterns import Mask
 from trtdiag.symbolic.ranges import Range
@@ -27,6 +25,7 @@ from trtdiag.symbolic.ranges import Range
 Arrays = Mapping[str, Any]
 _ONE = ints(1)
 _FLOAT_TO_INT = 1 << 62
+_nearest = np.frompyfunc(lambda top, bottom: (top / bottom).as_integer_ratio(), 2, 2)  # Python rounds it once
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +163,8 @@ class _Points(Fold[_Values, Array | bool]):
         if bottom is not None and bottom.bit_count() == 1 and top.low >= -_FLOAT_TO_INT and top.high <= _FLOAT_TO_INT:
             nearest = np.asarray(top.values).astype(np.float64).astype(np.int64)  # that / bottom is a float, too
             return _Values(ints(nearest), value.bottom, value.defined)
-        pairs = np.broadcast(np.asarray(top.values, dtype=object), np.asarray(value.bottom.values, dtype=object))
-        parts = [as_float(Fraction(*pair)).as_integer_ratio() for pair in pairs]
-        tops, bottoms = (ints(np.array(part, dtype=object).reshape(pairs.shape)) for part in zip(*parts, strict=True))
+        parts = _nearest(*(np.asarray(each.values, dtype=object) for each in (top, value.bottom)))
+        tops, bottoms = (ints(np.asarray(part, dtype=object)) for part in parts)
         return _Values(tops, bottoms, value.defined)
 
     def power(self, base: Expr, exponent: Expr) -> _Values:
