@@ -146,7 +146,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path)
     parser.add_argument(
-        "--only", nargs="*", default=list(MODELS), metavar="MODEL", help="one of speed.py, zoo:NAME, tv:NAME"
+        "--only",
+        nargs="*",
+        default=list(MODELS),
+        metavar="MODEL",
+        help="of speed.py, zoo:NAME, tv:NAME, plain_unet",
     )
     parser.add_argument("--program", nargs="*", default=[], metavar="NAME=FILE", help="quantized programs of files")
     parser.add_argument("--batch", type=int, metavar="N", help="rows of each model; the example's if left out")

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from speed_stays import Detector, Rotary, ZooCase, torchvision_case, zoo_case
+from speed_stays import Detector, Rotary, ZooCase, plain_unet_case, torchvision_case, zoo_case
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -338,6 +338,8 @@ def case(name: str, tiny: bool = False) -> Case | ZooCase:
     torch.manual_seed(SEED)
     if name.startswith("zoo:"):
         return zoo_case(name.removeprefix("zoo:"))
+    if name == "plain_unet":
+        return plain_unet_case(tiny)
     if name.startswith("tv:"):
         return torchvision_case(name.removeprefix("tv:"))
     made = {**MAKERS, **OF_STAYS}[name](tiny)

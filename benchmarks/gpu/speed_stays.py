@@ -3,13 +3,14 @@
     python benchmarks/gpu/speed.py --models detector,rotary,zoo:demucs_like --variants ours,auto
 
 ``zoo:NAME`` is a model of ``tests/models``; those with keyword arguments are none of these.
-``tv:NAME`` is a classifier of torchvision with images of 224 pixels.
+``tv:NAME`` is a classifier of torchvision with images of 224 pixels, ``plain_unet`` a U-Net of dense convolutions.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,37 @@ class Rotary(nn.Module):
         return x
 
 
+class PlainUNet(nn.Module):
+    """The U-Net of Ronneberger et al. 2015 (arXiv:1505.04597) with padding, batch norms and upsampling by repeating."""
+
+    def __init__(self, width: int = 64, depth: int = 4, classes: int = 2) -> None:
+        super().__init__()
+        widths = [width << level for level in range(depth + 1)]
+        above = list(pairwise(widths))
+        self.enter, self.pool = _twice(3, width), nn.MaxPool2d(2)
+        self.downs = nn.ModuleList(_twice(given, made) for given, made in above)
+        self.ups = nn.ModuleList(nn.Sequential(nn.Upsample(scale_factor=2), *_once(big, small)) for small, big in above)
+        self.joins = nn.ModuleList(_twice(2 * small, small) for small, _ in above)
+        self.leave = nn.Conv2d(width, classes, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept, y = [], self.enter(x)
+        for down in self.downs:
+            kept.append(y)
+            y = down(self.pool(y))
+        for up, join, other in zip(reversed(self.ups), reversed(self.joins), reversed(kept), strict=True):
+            y = join(torch.cat([other, up(y)], 1))
+        return self.leave(y)
+
+
+def _once(given: int, made: int) -> list[nn.Module]:
+    return [nn.Conv2d(given, made, 3, padding=1, bias=False), nn.BatchNorm2d(made), nn.ReLU(inplace=True)]
+
+
+def _twice(given: int, made: int) -> nn.Sequential:
+    return nn.Sequential(*_once(given, made), *_once(made, made))
+
+
 def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
@@ -112,14 +144,27 @@ def zoo_case(name: str) -> ZooCase:
 
 
 def torchvision_case(name: str) -> ZooCase:
-    """A classifier of torchvision by its name there, its norms used to the example; its batch is dynamic."""
+    """A classifier of torchvision by its name there; its batch is dynamic."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from tests.models.asks import torchvision_model
-    from tests.models.initialization import gather_statistics
     from tests.models.torchvision_ops import declare_missing_ops
 
     declare_missing_ops()
-    module, args = torchvision_model(name)(weights=None).eval(), (torch.randn(8, 3, 224, 224),)
+    return _used_to(torchvision_model(name)(weights=None), torch.randn(8, 3, 224, 224))
+
+
+def plain_unet_case(tiny: bool) -> ZooCase:
+    """The plain U-Net; its batch is dynamic."""
+    if tiny:
+        return _used_to(PlainUNet(4, 2), torch.randn(2, 3, 32, 48))
+    return _used_to(PlainUNet(), torch.randn(8, 3, 256, 256))
+
+
+def _used_to(module: nn.Module, x: Tensor) -> ZooCase:
+    """A model whose norms have the statistics of its example."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.models.initialization import gather_statistics
+
     with torch.no_grad():
-        gather_statistics(module, args, {})
-    return ZooCase(module, args, ({0: torch.export.Dim("batch", min=1, max=256)},))
+        gather_statistics(module.eval(), (x,), {})
+    return ZooCase(module, (x,), ({0: torch.export.Dim("batch", min=1, max=256)},))
