@@ -61,9 +61,9 @@ class Block(nn.Module):
         return torch.cat([x, x + self.feed(x)], 1)[:, : x.shape[1]]
 
 
-def large_program(nodes: int) -> ExportedProgram:
-    """A program of at least ``nodes`` nodes, parameters and sizes among them."""
-    model = nn.Sequential(*[Block(8, scans=at == _PERIOD // 2) for at in range(_PERIOD)]).eval()
+def large_program(nodes: int, blocks: int = _PERIOD) -> ExportedProgram:
+    """A program of at least ``nodes`` nodes, parameters and sizes among them, in parts of so many blocks."""
+    model = nn.Sequential(*[Block(8, scans=at == blocks // 2) for at in range(blocks)]).eval()
     dims = {0: Dim("batch", min=1, max=31), 1: Dim("length", min=2, max=509)}
     small = export(model, (torch.randn(2, 7, 8),), dynamic_shapes=(dims,))
     each = len(small.graph.nodes) - 2  # the input and the output stay one

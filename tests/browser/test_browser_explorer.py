@@ -72,7 +72,7 @@ WALK = """([seed, steps]) => {
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return trtdiag.analyze(large_program(1), target="11.4")
+    return trtdiag.analyze(large_program(1, blocks=6), target="11.4")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_engines_come_first_and_modules_on_demand(html: str) -> None:
         "() => [...document.querySelectorAll('.explorer .box')].map((box) => box.querySelector('text').textContent)"
     )
     with page_of(html) as (page, _):
-        assert page.evaluate(labels) == ["input", "+ engine 0", "cummax 7", "+ engine 1", "output"]
+        assert page.evaluate(labels) == ["input", "+ engine 0", "cummax 3", "+ engine 1", "output"]
         page.locator(".explorer .box.engine").first.click()
         assert "\u2212 engine 0" in page.evaluate(labels)
         assert "runs inengines: " in panel(page)
@@ -119,7 +119,7 @@ def test_engines_come_first_and_modules_on_demand(html: str) -> None:
 @pytest.mark.parametrize(
     ("fragment", "title", "said"),
     [
-        ("#node=cummax", "cummax 7 f32", "PyTorch: aten.cummax.default has no converter"),
+        ("#node=cummax", "cummax 3 f32", "PyTorch: aten.cummax.default has no converter"),
         ("#engine=1", "\u2212 engine 1", "engines: "),
         ("#module=3.feed", "\u2212 feed", "module"),
         ("#node=p_3_feed_first_weight", "", "p_3_feed_first_weight"),

@@ -50,7 +50,7 @@ OVERLAPS = """() => {
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return replace(trtdiag.analyze(large_program(1), target="11.4"), layout="builtin")
+    return replace(trtdiag.analyze(large_program(1, blocks=6), target="11.4"), layout="builtin")
 
 
 @pytest.fixture(scope="module")
