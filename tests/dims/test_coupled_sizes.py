@@ -9,6 +9,7 @@ import pytest
 
 from tests.harness.brute_force import best_box
 from tests.harness.coupled_cases import coupled_case, kept_share
+from tests.random_cases import some
 from trtdiag.dims.solver.choose import choose
 from trtdiag.symbolic import Range, parse_condition
 
@@ -24,7 +25,7 @@ def check(seeds: list[int]) -> None:
 
 
 def test_small_coupled_cases_keep_nearly_all_that_a_product_can() -> None:
-    check(list(QUICK))
+    check(some(list(QUICK), 2))
 
 
 @pytest.mark.slow

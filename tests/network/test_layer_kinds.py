@@ -8,6 +8,7 @@ from __future__ import annotations
 import choosing_cases
 import language_cases
 import pointwise_cases
+import pytest
 import quantized_cases
 import reducing_cases
 import spatial_cases
@@ -53,6 +54,7 @@ def test_kind_computes_what_pytorch_does(name: str) -> None:
 
 
 @each("name", CASES)
+@pytest.mark.slow  # quick: run compares them with each result, above
 def test_inferred_shape_is_that_of_a_run(name: str) -> None:
     case = CASES[name]
     network = case.network()

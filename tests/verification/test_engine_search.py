@@ -75,6 +75,7 @@ def test_the_op_is_found_in_few_builds(turn: int, monkeypatch: pytest.MonkeyPatc
     assert ": every layer of its network is right: the engine is not; build another with --optimization-level 0" in line
 
 
+@pytest.mark.slow  # quick: a right program is not touched, in tests/compiling/test_mending.py
 def test_a_right_engine_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
     found, made = _compiled(monkeypatch, lambda network: network)
     assert found.verification is not None
