@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, cycle
 
@@ -166,9 +166,13 @@ def alias_roots(graph: Graph, reader: NodeReader | None = None, *, perhaps: bool
         perhaps: As in ``alias_base``.
     """
     reader = reader or NodeReader()
+    return roots_of({node: alias_base(node, reader, perhaps=perhaps) for node in graph.nodes})
+
+
+def roots_of(bases: Mapping[Node, Node | None]) -> dict[Node, Node]:
+    """The node at the end of each node's chain of views; ``bases`` has the one before it, in the order of the graph."""
     roots: dict[Node, Node] = {}
-    for node in graph.nodes:
-        base = alias_base(node, reader, perhaps=perhaps)
+    for node, base in bases.items():
         roots[node] = node if base is None else roots.get(base, base)
     return roots
 

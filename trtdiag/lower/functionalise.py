@@ -10,11 +10,12 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 
+from trtdiag.graph.aliases import roots_of
 from trtdiag.graph.operators import CAST, operator_of, writes
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import insert_call
 from trtdiag.lower.functional_variants import functional_variant
-from trtdiag.lower.memory_bases import bases_of, cut_copies, roots_of
+from trtdiag.lower.memory_bases import bases_of, cut_copies
 from trtdiag.lower.template import written_size
 from trtdiag.lower.tracing_conditions import asking
 from trtdiag.lower.view_inverses import (

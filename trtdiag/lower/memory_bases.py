@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
 from typing import Any
 
 from torch.fx import Graph, Node
 
-from trtdiag.graph.aliases import alias_base
+from trtdiag.graph.aliases import alias_base, roots_of
 from trtdiag.graph.operators import writes
 
 
@@ -30,14 +29,6 @@ def bases_of(graph: Graph) -> dict[Node, Node | None]:
                 base = None
         bases[node] = base
     return bases
-
-
-def roots_of(bases: Mapping[Node, Node | None]) -> dict[Node, Node]:
-    """The node at the end of each node's chain of views."""
-    roots: dict[Node, Node] = {}
-    for node, base in bases.items():
-        roots[node] = node if base is None else roots.get(base, base)
-    return roots
 
 
 def cut_copies(graph: Graph, bases: dict[Node, Node | None]) -> dict[Node, Node]:
