@@ -99,7 +99,10 @@ IN_TURNS = [
 class TestChoosing:
     def test_the_fastest_whole_program_is_taken(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         _timed(monkeypatch, IN_TURNS, [10.0, 7.0, 3.0])
-        state = compile_in_stages(_program(), OPTIONS)
+        steps: list[str] = []
+        state = compile_in_stages(_program(), OPTIONS, progress=steps.append)
+        # The three blocks and the whole side by side; of the mixed program two of them.
+        assert [step for step in steps if "AOTInductor" in step] == ["optimize: compile 4 segments with AOTInductor"]
         assert [each.backend for each in state.compiled.manifests] == ["inductor", "reference", "inductor"]
         assert state.verified.passed
         found = state.optimization
