@@ -56,11 +56,12 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: F.affine_grid(torch.eye(2, 3)[None], [1, 1, 1, n], align_corners=False)[0, 0, :, 0] * x,
         lambda x, n: ((2 * torch.arange(n) + 1) / n - 1) * x,
     ),
-    "math.sqrt": (lambda x, n: x / math.sqrt(n), lambda x, n: x / n**0.5),
+    "math.sqrt": (lambda x, n: x / math.sqrt(n), lambda x, n: x / torch.tensor(n).sqrt()),
     "math.log": (lambda x, n: x / math.log(n), lambda x, n: x / torch.tensor(n).log()),
     "math.log2": (lambda x, n: x / math.log2(n), lambda x, n: x / torch.tensor(n).log2()),
     "math.exp": (lambda x, n: x * math.exp(-n), lambda x, n: x * torch.tensor(-n).exp()),
     "float": (lambda x, n: x * float(n), lambda x, n: x * torch.sym_float(n)),
+    "int": (lambda x, n: F.pad(x, (int(n), int(n * 1.7))), lambda x, n: F.pad(x, (math.trunc(n), math.trunc(n * 1.7)))),
 }
 
 
@@ -83,22 +84,33 @@ def test_what_is_advised_exports_and_gives_the_same() -> None:
             assert torch.allclose(found, right, rtol=1e-5, atol=1e-6), name
 
 
+PYTHON, OP = "a Python condition", "an op"
+
+
 @each(
     "row",
     [
-        ("h == 144", "t = torch.linspace(0, 1, x.shape[2])", "start + torch.arange(h) * ((end - start) / (h - 1))"),
-        ("h // 2 == 72", "y = F.one_hot(i, n)", "(indices[..., None] == torch.arange((h // 2))).long()"),
-        ("h == 144", "scale = 1 / math.sqrt(q.size(-1))", "h ** 0.5"),
-        ("h == 144", "y = y / float(x.shape[2])", "torch.sym_float(h)"),
-        ("h == 144", "y = self.my_linspace(x.shape[2])", None),
-        ("h == 144", "y = self.float(x.shape[2])", None),
-        ("h <= 144", "t = torch.linspace(0, 1, x.shape[2])", None),
+        ("h == 144", "t = torch.linspace(0, 1, x.shape[2])", OP, "start + torch.arange(h) * ((end - start) / (h - 1))"),
+        ("h // 2 == 72", "y = F.one_hot(i, n)", OP, "(indices[..., None] == torch.arange((h // 2))).long()"),
+        ("h == 144", "scale = 1 / math.sqrt(q.size(-1))", PYTHON, "torch.tensor(h).sqrt()"),
+        ("h == 144", "y = y / float(x.shape[2])", PYTHON, "torch.sym_float(h)"),
+        ("trunc(h / 2) == 72", "size = int(h / 2)", PYTHON, "math.trunc(...) in place of int(...)"),
+        ("h == 144", "y = f(x, int(scale))", OP, None),
+        ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),
+        ("h == 144", "y = self.float(x.shape[2])", PYTHON, None),
+        ("h <= 144", "t = torch.linspace(0, 1, x.shape[2])", OP, None),
     ],
 )
-def test_the_line_says_which_call(row: tuple[str, str, str | None]) -> None:
-    text, code, instead = row
-    one = only(ASKED, STATIC, because(text, code, "an op"))
+def test_the_line_says_which_call(row: tuple[str, str, str, str | None]) -> None:
+    text, code, by, instead = row
+    one = only(ASKED, STATIC, because(text, code, by))
     assert (None if one is None else one.text.partition(" at net.py:7: ")[0]) == (instead and f"write {instead}")
+
+
+def test_a_comparison_stays_one() -> None:
+    one = only(ASKED, STATIC, because("h == 144", "if int(h) == 144:", PYTHON))
+    assert one is not None
+    assert one.text.startswith("remove the comparison with 144")
 
 
 class Positions(nn.Module):

@@ -43,11 +43,12 @@ INSTEAD_OF_NUMBER = {
     "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
     "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
     "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
-    "math.sqrt": "{n} ** 0.5",
+    "math.sqrt": "torch.tensor({n}).sqrt()",
     "math.log": "torch.tensor({n}).log()",
     "math.log2": "torch.tensor({n}).log2()",
     "math.exp": "torch.tensor({n}).exp()",
     "float": "torch.sym_float({n})",
+    "int": "math.trunc(...) in place of int(...)",
 }
 _NUMBER_CALL = re.compile(
     r"(?<!\w)(?<!\w\.)(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.)?"
@@ -200,6 +201,9 @@ def _no_number(reason: Reason, frame: Frame) -> str | None:
     if match is None or call is None:
         return None
     size, code = match["size"], frame.code.strip()
+    in_python = call[1] in ("int", "float") or call[1].startswith("math.")
+    if in_python and (reason.by != PYTHON or _BRANCH.match(code)):
+        return None
     instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
     return f"write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
 
