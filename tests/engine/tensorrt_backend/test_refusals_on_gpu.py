@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from gpu_refusals import refusal_of
@@ -46,6 +48,10 @@ def test_too_small_a_workspace_names_the_op_and_the_option() -> None:
     assert all("model.py:" in text and "workspace_mib" in text for text in refused)
 
 
+@pytest.mark.skipif(
+    "PYTEST_XDIST_WORKER" in os.environ,
+    reason="it takes the GPU's memory from the tests in processes beside it: run this file by itself",
+)
 @pytest.mark.parametrize("name", ["memory-builder", "memory-build", "memory-context", "memory-network"])
 def test_too_little_memory_is_said(name: str) -> None:
     error = refusal_of(REFUSALS[name])
