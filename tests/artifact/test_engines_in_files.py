@@ -174,7 +174,7 @@ def test_a_loaded_program_is_the_file(path: Path, exported: ExportedProgram, run
     assert all(start <= weight.data_ptr() < end for weight in weights)
 
 
-@pytest.mark.parametrize("called", [False, True])
+@pytest.mark.parametrize("called", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize(("size", "told"), [(50_000, "has 50,000 now"), (None, "written to")])
 def test_a_file_that_was_changed_is_told_before_it_is_read(
     path: Path, called: bool, size: int | None, told: str

@@ -30,6 +30,7 @@ def half() -> CompiledProgram:
     return trtdiag.compile(build(), backend="reference", verify=False, min_segment_ops=0, precision="fp16")
 
 
+@pytest.mark.slow  # quick: a saved program is timed beside its file
 def test_eager_beside_compiled(compiled: CompiledProgram) -> None:
     found = trtdiag.bench(compiled, "eager", model=build(), rounds=2)
     ours, eager = found.results[0].ways

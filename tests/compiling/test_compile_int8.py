@@ -101,6 +101,7 @@ def test_the_report(state: State, tmp_path: Path) -> None:
     assert "Quantized to INT8" not in read_report(tmp_path / "earlier.json").rendering.text("html")
 
 
+@pytest.mark.slow  # quick: what the user keeps, in tests/calibration/test_placement.py
 def test_what_is_kept_in_floats() -> None:
     with pytest.warns(OptionWarning) as told:
         found = trtdiag.compile(

@@ -167,7 +167,7 @@ def test_nothing_is_compiled_for_inductor_alone() -> None:
         compile_in_stages(_net(), CompileOptions(backend="inductor"))
 
 
-# Quick: a norm and wide types; the others have no form of their own.
+# Quick: a norm; the others have no form of their own.
 @pytest.mark.parametrize(
     "asked",
     [
@@ -175,7 +175,7 @@ def test_nothing_is_compiled_for_inductor_alone() -> None:
         pytest.param(unet, marks=pytest.mark.slow),
         instance_norm,
         pytest.param(linear, marks=pytest.mark.slow),
-        wide_types,
+        pytest.param(wide_types, marks=pytest.mark.slow),
     ],
 )
 def test_a_segment_exported_by_itself_computes_what_its_engine_does(asked: Callable[[], Any]) -> None:

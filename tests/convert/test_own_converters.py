@@ -78,7 +78,11 @@ def test_two_converters_of_one_op_name_both_and_one_that_is_run_again_does_not()
     assert converters()["trtdiag_tests_own.halves.default"].package == HERE
 
 
-@pytest.mark.parametrize("op", [halves, torch.ops.trtdiag_tests_own.halves.default], ids=["custom_op", "overload"])
+@pytest.mark.parametrize(
+    "op",
+    [halves, pytest.param(torch.ops.trtdiag_tests_own.halves.default, marks=pytest.mark.slow)],
+    ids=["custom_op", "overload"],
+)
 def test_a_right_converter_is_compared_at_many_sizes(op: Any) -> None:
     written(right)
     checked = check_converter(op, EXAMPLE)

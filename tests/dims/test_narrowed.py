@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
+from tests.harness.rows import thinned
 from trtdiag.analysis.finding import Severity
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
@@ -94,7 +95,8 @@ class Relu(nn.Module):
         return x.relu()
 
 
-@pytest.mark.parametrize(
+# Quick: the ends and each other.
+@thinned(
     ("module", "severity", "said", "left"),
     [
         (Table(), Severity.WARNING, "x.shape[0] (4*_rows) takes at most 200", "min=1, max=50)"),
@@ -103,6 +105,7 @@ class Relu(nn.Module):
         (Relu(), None, "", ""),  # torch's range of _rows begins at 2 there, and the program takes 4
     ],
     ids=["table", "branch", "smallest", "all"],
+    every=2,
 )
 def test_the_range_of_a_derived_dim_is_cut_without_a_word(
     module: nn.Module, severity: Severity | None, said: str, left: str

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from tests.harness.rows import thinned
 from tests.harness.staged import staged
 from tests.partition.programs import EVERY_SEGMENT, Forward, export, limits_on, split
 from trtdiag.errors import UnsupportedOpError
@@ -72,7 +73,8 @@ def test_ops_that_can_be_elsewhere_leave_a_small_segment() -> None:
     found.assert_runs(X, X)
 
 
-@pytest.mark.parametrize(
+# Quick: the ends and each third.
+@thinned(
     ("entry", "kept"),
     [
         ("aten.softmax", {"softmax", "softmax_1", "softmax_2"}),
@@ -82,6 +84,7 @@ def test_ops_that_can_be_elsewhere_leave_a_small_segment() -> None:
         ("layers.1.attn", {"linear_1"}),
         ("layers.1", {"linear_1", "softmax_1", "add_1", "layer_norm_1"}),
     ],
+    every=3,
 )
 def test_keep_in_torch_by_op_and_by_module(entry: str, kept: set[str]) -> None:
     found = split(Layers(3), (X,), options=PartitionOptions(min_segment_ops=0, keep_in_torch=(entry,)))

@@ -10,6 +10,7 @@ import pytest
 from sample_analysis import HOSTILE_NAMES
 from sample_fixes import MADE, change, fix, line, multiple
 
+from tests.harness.rows import thinned
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Change, Fix, Reason, UnreadCondition
 from trtdiag.report.fix_json import FIX_SCHEMA, FIX_SCHEMA_PATH, json_fix
@@ -86,7 +87,8 @@ def test_ends_beyond_a_double_stay_exact(validator: jsonschema.Draft202012Valida
     assert answer["plan"]["leaves"][0]["range"] == {"min": 2, "max": top}
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+# Quick: the ends and each third; all are quick in test_report_html.py.
+@thinned("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)), every=3)
 def test_hostile_names_survive(name: str, validator: jsonschema.Draft202012Validator) -> None:
     made = change(name, name=name, why=(Reason(name, line(name or "f", 1, name), name),))
     text = json_fix(fix(label=name, changes=(made,), notes=(name,), code=name))

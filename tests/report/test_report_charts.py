@@ -98,6 +98,7 @@ def test_ranges_show_what_is_asked_allowed_and_kept() -> None:
     ]
 
 
+@pytest.mark.slow  # quick: ranges show what is asked, allowed and kept
 def test_ranges_are_not_drawn_where_all_is_as_asked() -> None:
     report = trtdiag.analyze(exported_net(2), target="11.4")
     assert ranges_chart(input_sizes(report.analysis)) is None

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
+from tests.harness.rows import thinned
 from trtdiag.analysis.finding import Severity
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages
@@ -214,7 +215,8 @@ def test_without_a_comparison_there_is_no_section(three: Report) -> None:
     assert json.loads(three.to_json())["comparison"] is None
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+# Quick: the ends and each third; all are quick in test_report_html.py.
+@thinned("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)), every=3)
 def test_hostile_names_stay_text(name: str) -> None:
     before = Report(analysis(findings=(finding(1, "A", Severity.ERROR, name, fingerprint="x"),)))
     after = Report(analysis()).compare(before, name=name)

@@ -19,6 +19,7 @@ from sample_analysis import (
     graph_analysis,
 )
 
+from tests.harness.rows import thinned
 from trtdiag.analysis.finding import Evidence, Place, Severity
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.frontend.program import ExportFailure
@@ -94,7 +95,8 @@ def test_guards_are_all_there_read_or_not() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+# Quick: the ends and each third; all are quick in test_report_html.py.
+@thinned("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)), every=3)
 def test_hostile_names_survive(name: str, validator: jsonschema.Draft202012Validator) -> None:
     hostile = finding(
         1, "MET101", Severity.ERROR, name, evidence=(Evidence(name, name),), places=(Place(name, name, None, name),)

@@ -14,6 +14,7 @@ import pytest
 from report_text import sarif_report
 from sample_analysis import FRAME, HOSTILE_NAMES, analysis, clean_analysis, finding
 
+from tests.harness.rows import thinned
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Place, Severity
 from trtdiag.graph.source import Frame
 from trtdiag.report.sarif import FINGERPRINT
@@ -169,7 +170,8 @@ def test_failed_stage_and_what_was_not_checked_are_told() -> None:
     assert any(text.startswith("not checked: values of user inputs") for text in texts)
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+# Quick: the ends and each third; all are quick in test_report_html.py.
+@thinned("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)), every=3)
 def test_hostile_names_survive(name: str, validator: jsonschema.Draft202012Validator) -> None:
     hostile = finding(
         1,

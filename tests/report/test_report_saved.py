@@ -9,6 +9,7 @@ import pytest
 from sample_analysis import HOSTILE_NAMES, analysis, clean_analysis, exported_net, finding, graph_analysis
 
 import trtdiag
+from tests.harness.rows import thinned
 from trtdiag.analysis.finding import Evidence, Impact, Severity
 from trtdiag.analysis.registry import rules
 from trtdiag.analysis.stage_timing import StageTiming
@@ -55,7 +56,8 @@ def test_the_view_survives_a_round_trip() -> None:
     assert read_page(json.loads(json.dumps(page_json(view)))) == view
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+# Quick: the ends and each third; all are quick in test_report_html.py.
+@thinned("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)), every=3)
 def test_hostile_names_survive_saving(name: str, tmp_path: Path) -> None:
     found = finding(1, "MET101", Severity.ERROR, name, evidence=(Evidence(name, name),), impact=Impact(2, 3, None))
     report = Report(analysis(findings=(found,)))

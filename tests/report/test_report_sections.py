@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.export import Dim, export
 
 import trtdiag
+from tests.harness.rows import thinned
 from trtdiag.analysis.coverage import no_work, op_coverage
 from trtdiag.analysis.fallbacks import MINIMUMS, FallbackGroup, LeftOp
 from trtdiag.analysis.finding import Place
@@ -271,7 +272,8 @@ def test_what_the_user_keeps_is_told_with_what_it_costs() -> None:
     )
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)))
+# Quick: the ends and each third; all are quick in test_report_html.py.
+@thinned("name", HOSTILE_NAMES, ids=range(len(HOSTILE_NAMES)), every=3)
 def test_hostile_names_stay_text_in_every_section(blocks: Report, name: str) -> None:
     def renamed(group: FallbackGroup) -> FallbackGroup:
         place = Place(name, name, Frame(name, 1, name, name), name)

@@ -71,6 +71,7 @@ def test_a_step_copies_no_cache_and_the_buffers_stay_where_they_are(tmp_path: Pa
     decoded(ours, Decoder(), 3)
 
 
+@pytest.mark.slow  # quick: a step copies no cache
 def test_the_profiler_sees_no_copy_of_a_cache(tmp_path: Path) -> None:
     run = loaded(Decoder(), step_inputs(3), tmp_path)[0].module()
     run(*step_inputs(0))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from tests.harness.rows import thinned
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.program import Program
 from trtdiag.option_warnings import without_effect
@@ -249,8 +250,9 @@ def test_the_usual_limit_grows_with_export_and_build(monkeypatch: pytest.MonkeyP
     assert [usual_total_s(made_s) for made_s in (0.0, 29.9, 30.0, 100.4)] == [30.0, 30.0, 30.0, 101.0]
 
 
-@pytest.mark.parametrize(
-    ("made_s", "asked", "limit_s"), [(0.0, None, 30), (100.4, None, 101), (100.4, 7.5, 7.5), (100.4, 0, None)]
+# Quick: the ends.
+@thinned(
+    ("made_s", "asked", "limit_s"), [(0.0, None, 30), (100.4, None, 101), (100.4, 7.5, 7.5), (100.4, 0, None)], every=9
 )
 def test_a_compilation_is_compared_as_long_as_was_asked_or_as_it_took(
     made_s: float, asked: float | None, limit_s: float | None, monkeypatch: pytest.MonkeyPatch
