@@ -66,7 +66,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 # Quick: floats or integers, in turn, or the other where PyTorch takes one alone.
-@pytest.mark.parametrize(("at", "row"), enumerate(TABLE), ids=[row.op for row in TABLE])
+@pytest.mark.parametrize(("at", "row"), list(enumerate(TABLE)), ids=[row.op for row in TABLE])
 def test_a_sample_of_each_dtype(at: int, row: Row) -> None:
     count = 0
     for dtype in some(DTYPES, 2)[:: -1 if at % 2 else 1]:

@@ -36,7 +36,7 @@ def test_every_converter_has_samples() -> None:
 
 
 # Quick: one of both targets, in turn.
-@pytest.mark.parametrize(("at", "name"), enumerate(sorted(ROWS)))
+@pytest.mark.parametrize(("at", "name"), list(enumerate(sorted(ROWS))))
 def test_samples(at: int, name: str) -> None:
     assert check_row(name, ROWS[name], 1, ("8.6", "11.4")[at % 2], dynamic=False)[0] > 0
 

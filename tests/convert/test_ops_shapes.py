@@ -119,7 +119,7 @@ def _is_converted(op: str, sample: Sample, dynamic: bool, target: str = "11.4") 
 
 
 # Quick: one of both, in turn, or the other where that is refused.
-@pytest.mark.parametrize(("at", "op"), enumerate(_ops()))
+@pytest.mark.parametrize(("at", "op"), list(enumerate(_ops())))
 def test_a_sample(at: int, op: str) -> None:
     torch.manual_seed(0)
     both = ((torch.float32, False), (torch.int64, True))[:: -1 if at % 2 else 1]
