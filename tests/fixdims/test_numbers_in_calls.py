@@ -1,4 +1,4 @@
-"""Calls that take a size as a plain number: what is advised in their place exports, and gives the same."""
+"""Calls that take a size as a plain number, and slices that may take all: what is advised instead exports."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from torch.export import Dim, export
 from torch.nn import functional as F
 
 import trtdiag
-from tests.fixdims.test_advice import ASKED, STATIC, because, only
+from tests.fixdims.test_advice import ASKED, STATIC, because, dim, only, plan
 from tests.harness.rows import each
-from trtdiag.fixdims.advice import INSTEAD_OF_NUMBER
+from trtdiag.dims.plan import DimDef
+from trtdiag.fixdims.fix import Reason
+from trtdiag.fixdims.plain_numbers import INSTEAD_OF_NUMBER
+from trtdiag.graph.source import Frame, Stack
+from trtdiag.symbolic.ranges import Range
 
 Written = Callable[[Tensor, int], Tensor]
 # For each call: as it is written, and as the advice says it.
@@ -85,6 +89,7 @@ def test_what_is_advised_exports_and_gives_the_same() -> None:
 
 
 PYTHON, OP = "a Python condition", "an op"
+EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
 
 
 @each(
@@ -125,3 +130,40 @@ def test_a_size_that_linspace_takes() -> None:
     assert change.model_change is not None
     assert change.model_change.kept == (60, 60)
     assert change.model_change.text.startswith("write start + torch.arange(n) * ((end - start) / (n - 1)) at ")
+
+
+CONTIGUOUS = Frame("/lib/site-packages/torch/_prims_common/__init__.py", 288, "check_contiguous_sizes_strides")
+CROPPED = "y = x[..., : x.shape[-1] // 8 * 8]"
+
+
+@each(
+    "row",
+    [
+        ("h == 8*(h // 8)", CROPPED, OP, (CONTIGUOUS,), True),
+        ("h <= 2*(h // 2)", "return up[..., : x.shape[2]]", "aten.slice.Tensor", (), True),
+        ("h == 8*(h // 8)", CROPPED, "aten.view.default", (), False),
+        ("h <= 512", CROPPED, "aten.slice.Tensor", (), False),
+        ("h == 8*(h // 8)", "y = x.contiguous()", OP, (CONTIGUOUS,), False),
+    ],
+)
+def test_a_slice_that_takes_all_or_not_is_written_as_an_index(
+    row: tuple[str, str, str, tuple[Frame, ...], bool],
+) -> None:
+    text, code, by, asked_in, said = row
+    reason = Reason(text, Stack((Frame("net.py", 7, "forward", code), *asked_in)), by)
+    one = only(ASKED, EIGHTS, reason)
+    assert (one is not None and one.text.startswith("write x.index_select(dim, torch.arange(n)) in place of")) is said
+
+
+class Indexed(nn.Module):
+    """What is advised for ``x[:, : n // 8 * 8]``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.index_select(1, torch.arange(x.shape[1] // 8 * 8)) * 2
+
+
+def test_the_index_takes_every_size() -> None:
+    program = export(Indexed(), (torch.rand(3, 16),), dynamic_shapes=({1: Dim("n", min=8, max=61)},)).module()
+    for size in (8, 15, 16, 17, 61):
+        x = torch.rand(3, size)
+        assert torch.equal(program(x), x[:, : size // 8 * 8] * 2)

@@ -10,16 +10,15 @@ from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.fix import Alternative, Change, Reason
+from trtdiag.fixdims.plain_numbers import BRANCH, PYTHON, no_number
 from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Range, ValueSet
 
-PYTHON = "a Python condition"
 _SITE = re.compile(r"(?P<input>.+)\.shape\[(?P<index>\d+)\]")
 _AT_MOST = re.compile(r"(?P<name>\S+) (?:<= (?P<most>\d+)|< (?P<below>\d+))")
 _EQUAL = re.compile(r"(?P<name>\S+) == (?P<value>\d+)(?:: .*)?", re.DOTALL)
 _REFUSAL = re.compile(r"\s*(assert\b|raise\b|torch\._check)")
-_BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")
 _LOOP = re.compile(r"\brange\(")
 _RESHAPE = re.compile(r"\b(view|reshape|expand|unflatten|view_as|repeat)\(|\baten\.(_unsafe_)?(view|reshape|expand)\b")
 _TABLE = re.compile(r"\[[^\]]*:|\bembedding\b|\bnarrow\(|\bindex_select\b")
@@ -31,30 +30,8 @@ _OTHER_FORM = {
     "cdist": 'give torch.cdist at {} compute_mode="donot_use_mm_for_euclid_dist": by default it computes another way'
     " where there are more than 25 rows",
 }
-# What to write for calls that take a size as a plain number, of which torch.export makes a constant (torch 2.13).
-INSTEAD_OF_NUMBER = {
-    "linspace": "start + torch.arange({n}) * ((end - start) / ({n} - 1))",
-    "logspace": "base ** (start + torch.arange({n}) * ((end - start) / ({n} - 1)))",
-    "hann_window": "torch.sin(math.pi * torch.arange({n}) / {n}) ** 2",
-    "hamming_window": "0.54 - 0.46 * torch.cos(2 * math.pi * torch.arange({n}) / {n})",
-    "one_hot": "(indices[..., None] == torch.arange({n})).long()",
-    "vander": "x[:, None] ** torch.arange({n} - 1, -1, -1)",
-    "tril_indices": "x[..., torch.arange({n})[:, None] >= torch.arange({n})] in place of indexing with it",
-    "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
-    "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
-    "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
-    "math.sqrt": "torch.tensor({n}).sqrt()",
-    "math.log": "torch.tensor({n}).log()",
-    "math.log2": "torch.tensor({n}).log2()",
-    "math.exp": "torch.tensor({n}).exp()",
-    "float": "torch.sym_float({n})",
-    "int": "math.trunc(...) in place of int(...)",
-}
-_NUMBER_CALL = re.compile(
-    r"(?<!\w)(?<!\w\.)(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.)?"
-    rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
-)
-_IS_NUMBER = re.compile(r"(?P<size>.+) == \d+(?:: .*)?", re.DOTALL)
+_SLICE = re.compile(r"\[[^\]]*:")
+_BETWEEN_SIZES = re.compile(r".+ (==|!=|<=|>=) .*[A-Za-z].*", re.DOTALL)
 
 
 def with_model_changes(
@@ -159,7 +136,11 @@ def _line(name: str, amounts: Mapping[int, str], rank: int) -> str:
 
 def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | None:
     before, after = asked.leaves.get(change.sites[0]), final.leaves.get(change.sites[0])
-    if before is None or after is None or change.kind in ("bound", "multiple"):
+    if before is None or after is None or change.kind == "bound":
+        return None
+    if change.kind not in ("related", "shared") and change.lost and (found := _copied_slice(change, before, asked)):
+        return found
+    if change.kind == "multiple":
         return None
     if change.kind == "related":
         return _made_inside(change, final)
@@ -171,7 +152,7 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
             continue
         text = (
             _other_form(reason, frame)
-            or _no_number(reason, frame)
+            or no_number(reason, frame)
             or (
                 _pinned(reason, frame)
                 if after.kind is LeafKind.STATIC or change.kind == "example"
@@ -180,6 +161,21 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         )
         if text is not None:
             return Alternative(text, _all_of(change, frame, before, asked), _left(change, frame))
+    return None
+
+
+def _copied_slice(change: Change, before: Leaf, asked: Plan) -> Alternative | None:
+    """An index in the place of a slice, where torch.export keeps whether the slice took all."""
+    for reason in change.why:
+        frame = _asking(reason)
+        if frame is None or not _SLICE.search(frame.code) or not _BETWEEN_SIZES.fullmatch(reason.text):
+            continue
+        if reason.by == "aten.slice.Tensor" or reason.stack.asks_for_layout:
+            text = f"write x.index_select(dim, torch.arange(n)) in place of the slice x[..., :n] at {frame}"
+            why = "torch.export keeps whether the slice took all, for then it lies in memory without gaps"
+            return Alternative(
+                f"{text}: {why}: {frame.code.strip()}", _all_of(change, frame, before, asked), _left(change, frame)
+            )
     return None
 
 
@@ -193,19 +189,6 @@ def _other_form(reason: Reason, frame: Frame) -> str | None:
     """The same call in words that leave the size open, where torch has some."""
     name = reason.by.removeprefix("aten.").partition(".")[0]
     return _OTHER_FORM[name].format(f"{frame}") + f": {frame.code.strip()}" if name in _OTHER_FORM else None
-
-
-def _no_number(reason: Reason, frame: Frame) -> str | None:
-    """What to write for a call that takes the size as a plain number."""
-    match, call = _IS_NUMBER.fullmatch(reason.text), _NUMBER_CALL.search(frame.code)
-    if match is None or call is None:
-        return None
-    size, code = match["size"], frame.code.strip()
-    in_python = call[1] in ("int", "float") or call[1].startswith("math.")
-    if in_python and (reason.by != PYTHON or _BRANCH.match(code)):
-        return None
-    instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
-    return f"write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
 
 
 def _pinned(reason: Reason, frame: Frame) -> str | None:
@@ -237,7 +220,7 @@ def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> st
 
 def _branch(reason: Reason, frame: Frame) -> str | None:
     code = frame.code.strip()
-    if reason.by != PYTHON or _REFUSAL.match(code) or not _BRANCH.match(code):
+    if reason.by != PYTHON or _REFUSAL.match(code) or not BRANCH.match(code):
         return None
     return f"take the branch at {frame} out of Python (torch.where, torch.cond, or one path for all sizes): {code}"
 

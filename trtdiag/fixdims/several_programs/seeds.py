@@ -34,9 +34,6 @@ DIVISOR_WORTH = (0.0, 0.35, 1.0)
 LEAST_SIZE = 2
 """An example of 0 or 1 becomes a constant in the program: torch takes it for one."""
 
-_MADE_FROM_CACHE = "_get_output_tensor_from_cache_entry"
-"""Of torch's fake tensors: gives a tensor the sizes and strides that it had in an earlier call."""
-
 Point = dict[str, int]
 
 
@@ -213,8 +210,7 @@ class Seeds:
 
 def _refuses_nothing(source: GuardOrigin) -> bool:
     """Whether it only says how a tensor lies in memory, as of a slice that takes all: torch goes on in either case."""
-    asking = source.stack.frames[-1].function if source.stack.frames else ""
-    return source.op == "aten.slice.Tensor" or "contiguous" in asking or asking == _MADE_FROM_CACHE
+    return source.op == "aten.slice.Tensor" or source.stack.asks_for_layout
 
 
 def _unequal(condition: Condition) -> bool:

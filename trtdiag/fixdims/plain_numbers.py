@@ -1,0 +1,48 @@
+"""Calls that take a size as a plain number, of which torch.export makes a constant, and what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+from trtdiag.fixdims.fix import Reason
+from trtdiag.graph.source import Frame
+
+PYTHON = "a Python condition"
+BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")
+# By the call, as of torch 2.13.
+INSTEAD_OF_NUMBER = {
+    "linspace": "start + torch.arange({n}) * ((end - start) / ({n} - 1))",
+    "logspace": "base ** (start + torch.arange({n}) * ((end - start) / ({n} - 1)))",
+    "hann_window": "torch.sin(math.pi * torch.arange({n}) / {n}) ** 2",
+    "hamming_window": "0.54 - 0.46 * torch.cos(2 * math.pi * torch.arange({n}) / {n})",
+    "one_hot": "(indices[..., None] == torch.arange({n})).long()",
+    "vander": "x[:, None] ** torch.arange({n} - 1, -1, -1)",
+    "tril_indices": "x[..., torch.arange({n})[:, None] >= torch.arange({n})] in place of indexing with it",
+    "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
+    "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
+    "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
+    "math.sqrt": "torch.tensor({n}).sqrt()",
+    "math.log": "torch.tensor({n}).log()",
+    "math.log2": "torch.tensor({n}).log2()",
+    "math.exp": "torch.tensor({n}).exp()",
+    "float": "torch.sym_float({n})",
+    "int": "math.trunc(...) in place of int(...)",
+}
+_NUMBER_CALL = re.compile(
+    r"(?<!\w)(?<!\w\.)(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.)?"
+    rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
+)
+_IS_NUMBER = re.compile(r"(?P<size>.+) == \d+(?:: .*)?", re.DOTALL)
+
+
+def no_number(reason: Reason, frame: Frame) -> str | None:
+    """What to write for a call that takes the size as a plain number."""
+    match, call = _IS_NUMBER.fullmatch(reason.text), _NUMBER_CALL.search(frame.code)
+    if match is None or call is None:
+        return None
+    size, code = match["size"], frame.code.strip()
+    in_python = call[1] in ("int", "float") or call[1].startswith("math.")
+    if in_python and (reason.by != PYTHON or BRANCH.match(code)):
+        return None
+    instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
+    return f"write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
