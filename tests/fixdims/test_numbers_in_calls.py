@@ -153,6 +153,8 @@ def test_a_slice_that_takes_all_or_not_is_written_as_an_index(
     reason = Reason(text, Stack((Frame("net.py", 7, "forward", code), *asked_in)), by)
     one = only(ASKED, EIGHTS, reason)
     assert (one is not None and one.text.startswith("write x.index_select(dim, torch.arange(n)) in place of")) is said
+    if one is not None and said:
+        assert (one.kept, one.note) == (None, "sizes at which the slice is empty stay out")
 
 
 class Indexed(nn.Module):

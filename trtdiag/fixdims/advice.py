@@ -138,7 +138,7 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
     before, after = asked.leaves.get(change.sites[0]), final.leaves.get(change.sites[0])
     if before is None or after is None or change.kind == "bound":
         return None
-    if change.kind not in ("related", "shared") and change.lost and (found := _copied_slice(change, before, asked)):
+    if change.kind not in ("related", "shared") and change.lost and (found := _copied_slice(change)):
         return found
     if change.kind == "multiple":
         return None
@@ -164,7 +164,7 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
     return None
 
 
-def _copied_slice(change: Change, before: Leaf, asked: Plan) -> Alternative | None:
+def _copied_slice(change: Change) -> Alternative | None:
     """An index in the place of a slice, where torch.export keeps whether the slice took all."""
     for reason in change.why:
         frame = _asking(reason)
@@ -173,9 +173,8 @@ def _copied_slice(change: Change, before: Leaf, asked: Plan) -> Alternative | No
         if reason.by == "aten.slice.Tensor" or reason.stack.asks_for_layout:
             text = f"write x.index_select(dim, torch.arange(n)) in place of the slice x[..., :n] at {frame}"
             why = "torch.export keeps whether the slice took all, for then it lies in memory without gaps"
-            return Alternative(
-                f"{text}: {why}: {frame.code.strip()}", _all_of(change, frame, before, asked), _left(change, frame)
-            )
+            left = "; ".join(filter(None, ("sizes at which the slice is empty stay out", _left(change, frame))))
+            return Alternative(f"{text}: {why}: {frame.code.strip()}", None, left)
     return None
 
 
