@@ -87,6 +87,33 @@ def test_ops_behind_a_size_from_data_are_in_engines_and_a_larger_one_is_refused(
             assert "compile with a greater bound in --assume" in told
 
 
+@pytest.mark.parametrize("bounded", ["assumed", "checked"])
+def test_steps_up_to_a_number_are_in_an_engine_without_int64(bounded: str, tmp_path: Path) -> None:
+    """On 8.6 a range of int64 has to fit into int32, which it does where its end has a greatest value."""
+
+    class Steps(nn.Module):
+        def forward(self, x: Tensor, number: Tensor) -> Tensor:
+            count = number.item()
+            torch._check(count >= 1)
+            if bounded == "checked":
+                torch._check(count <= MOST)
+            steps = torch.arange(count) * 2 + 1
+            return torch.softmax(steps.float() * x.mean(), 0).sqrt() + steps
+
+    asked = Steps().eval(), (X, torch.tensor(7)), {}, None
+    options = {"backend": "reference", "target": "8.6"}
+    assumed = {"assume": {"item": MOST}} if bounded == "assumed" else {}
+    program = trtdiag.compile(asked, **options, **assumed)
+    assert isinstance(program.report, trtdiag.Report)
+    partition = program.report.analysis.partition
+    assert partition is not None
+    left = {fallback.op for fallback in partition.plan.partitioned.fallback}
+    assert left - {"trtdiag.check_size.default"} == {"aten.item.default"}  # an assumed size is checked in PyTorch
+    for call in ways(program, tmp_path):
+        for count in (1, 2, 13, MOST):
+            torch.testing.assert_close(call(X, torch.tensor(count)), asked[0](X, torch.tensor(count)), **CLOSE)
+
+
 @pytest.mark.slow  # quick: no run beyond what is assumed gives a result
 def test_a_count_that_an_engine_finds_is_held_to_what_was_assumed(tmp_path: Path) -> None:
     asked = spoken()

@@ -38,10 +38,13 @@ class Scope:
         found = self.spans.get(node)
         if isinstance(found, Span):
             return found
+        size = self.size(node)
+        return unknown(dtype_of(node), f"{node.name} is not a single tensor") if size is None else size
+
+    def size(self, node: Node) -> Span | None:
+        """Return the span of a size; ``None`` of other nodes."""
         size = self.shapes.scalars.get(self.prefix + node.name)
-        if size is not None:
-            return _of_size(size, self.names)
-        return unknown(dtype_of(node), f"{node.name} is not a single tensor")
+        return None if size is None else _of_size(size, self.names)
 
     def span_of(self, value: object) -> Span:
         """Return the span of any argument value: a node, a number."""
@@ -114,6 +117,10 @@ class Call:
     def span_of(self, value: object) -> Span:
         """Return the span of any argument value: a node, a number."""
         return self.scope.span_of(value)
+
+    def size(self) -> Span | None:
+        """Return the span of the size that the call gives; ``None`` of other calls."""
+        return self.scope.size(self.node)
 
     def text(self, value: object) -> str:
         """Return an argument value as the user would write it."""

@@ -27,6 +27,16 @@ def counted(call: Call) -> Result:
     return Span(0, call.length("self", _dims(call))[1], "count of elements")
 
 
+@rule("item", "_local_scalar_dense")
+def number(call: Call) -> Result:
+    """``item``: an element, and no more than what is known of the size that it becomes, be it assumed."""
+    span, size = call.span("self").part(), call.size()
+    if size is None:
+        return span
+    low, high = max(span.low, size.low), min(span.high, size.high)
+    return size if low > high or (low, high) == (size.low, size.high) else Span(low, high, span.why, root=span.root)
+
+
 @rule("min", "max")
 def least_or_greatest(call: Call) -> Result:
     """``min``, ``max``: of two tensors, of all elements, or with the index along a dim."""
