@@ -83,5 +83,5 @@ def random_limit(node: Node) -> Limit | None:
     return Limit(
         "random",
         f"{target_name(op)} draws random numbers, and an engine would draw them once, when it is built",
-        "pass random='engine', by which PyTorch draws first, or leave it: PyTorch runs it between engines",
+        "pass random='engine' (--random engine) to have PyTorch draw first, or leave it: it runs between engines",
     )

@@ -52,7 +52,7 @@ def _no_greatest(symbol: str) -> Limit:
     return Limit(
         "unbounded-size",
         f"it has a size that follows from {symbol}, which the data decides, and which has no greatest value",
-        "say one: --assume 'NAME<=LARGEST' with its name, or torch._check(size <= LARGEST) in the model",
+        f"say one: --assume '{symbol}<=LARGEST', or torch._check({symbol} <= LARGEST) in the model",
         about=symbol,
     )
 

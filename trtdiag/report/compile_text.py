@@ -108,7 +108,7 @@ def _left_to_pytorch(left: Sequence[Fallback], names: Mapping[str, str]) -> Iter
         why = _note(next(iter(told)))
         every = f"{len(entries):,} calls: " if len(ops) > 1 else ""
         yield hanging(6, f"  {every}{listed(called, _MOST_OPS)}: ", f"{why}{alike}")
-        fix = entries[0].limit.fix
+        fix = in_words(entries[0].limit.fix, names)
         if fix:
             yield hanging(11, ("      fix: ", "green"), _note(fix))
     if len(reasons) > _MOST_REASONS:
