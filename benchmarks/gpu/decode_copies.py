@@ -28,6 +28,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 import trtdiag
+from tests.models.torchvision_ops import declare_missing_ops
 
 
 def traced(run: Step, steps: int) -> list[dict[str, Any]]:
@@ -69,6 +70,7 @@ def row(way: str, run: Step, caches: Sequence[Tensor], steps: int) -> dict[str, 
 
 def main() -> int:
     """Print the rows; 1 where a step copied a cache."""
+    declare_missing_ops()  # transformers imports torchvision where it is installed
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=sorted(MODELS))
     parser.add_argument("--steps", type=int, default=50)
