@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.export import Dim, ShapesCollection, export
 
+import trtdiag
 from tests.fixdims.structure_cases import CASES, Args, One, Rest, Times, Two, t
 from tests.harness.rows import thinned
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
@@ -209,3 +210,18 @@ def test_inputs_of_rest_have_three_names() -> None:
     for other in ("args[2].shape[0]", "rest[2].shape[0]", "x[0].shape[0]", "x_0.shape[0]"):
         with pytest.raises(KeyError):
             structure.site(other)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_program_of_rest_whose_dims_are_all_pinned_has_its_names(nested: bool) -> None:
+    """Nothing dynamic is left then whose source would tell the parameter."""
+
+    class Pinned(torch.nn.Module):
+        def forward(self, *a: torch.Tensor) -> torch.Tensor:
+            return a[0].reshape(2, 192).relu()
+
+    spec = {0: Dim("batch", min=1, max=4), 1: Dim("n", min=2, max=99)}
+    fix = trtdiag.fix_dims(Pinned(), (torch.randn(2, 64, 3),), dynamic_shapes=((spec,),) if nested else (spec,))
+    assert fix.proven
+    assert [change.sites for change in fix.changes] == [("a[0].shape[0]",), ("a[0].shape[1]",)]
+    assert "(({0: 2, 1: 64},),)" in fix.code

@@ -18,11 +18,12 @@ from trtdiag.symbolic.build import linear_terms
 from trtdiag.symbolic.expr import Expr, Num, Sym
 
 _PARAMETER = re.compile(r"L\['(\w+)'\]")
+_REST = "args"
 _NUMBERED = re.compile(r"(\w+?)_(\d+)")
 
 
 def input_tensors(
-    exported: ExportedProgram, declared: Sequence[dict[int, Declared]], hints: dict[str, int]
+    exported: ExportedProgram, declared: Sequence[dict[int, Declared]], hints: dict[str, int], rest: str = _REST
 ) -> tuple[InputTensor, ...]:
     """Each user input of ``exported`` in order; plain numbers and ``None`` have no dims.
 
@@ -30,10 +31,11 @@ def input_tensors(
         exported: The program.
         declared: Per input leaf the user's declarations, empty where they are not known.
         hints: Symbol -> size in the example.
+        rest: The parameter of several arguments, where it is known: of a program without dynamic dims nothing tells.
     """
     vals = {node.name: node.meta.get("val") for node in exported.graph.nodes if node.op == "placeholder"}
     user_inputs = list(exported.graph_signature.user_inputs)
-    names = user_names(exported)
+    names = user_names(exported, rest)
     return tuple(
         _input(
             str(placeholder) if isinstance(placeholder, str) else name,
@@ -61,7 +63,7 @@ def _input(
     return InputTensor(placeholder, name, val.dtype, tuple(dims))
 
 
-def user_names(exported: ExportedProgram) -> list[str]:
+def user_names(exported: ExportedProgram, rest: str = _REST) -> list[str]:
     """The name of every input leaf as the user writes it: ``x``, ``rest[0]['q'][0]``, ``opts['k'][1]``.
 
     torch names placeholders by joining the parameter's name and the path below it with ``_``: where a program keeps
@@ -70,7 +72,7 @@ def user_names(exported: ExportedProgram) -> list[str]:
     spec = exported.call_spec.in_spec
     if spec is None:
         return [str(name) for name in exported.graph_signature.user_inputs]
-    tops = _arguments(exported)
+    tops = _arguments(exported, rest)
     return [tops[_key(path[0]), _key(path[1])] + pytree.keystr(path[2:]) for path in _paths(spec)]
 
 
@@ -105,7 +107,7 @@ def _paths_by_spec(spec: Any) -> Iterator[tuple[Any, ...]]:
         yield from ((step, *rest) for rest in _paths_by_spec(spec.child(index)))
 
 
-def _arguments(exported: ExportedProgram) -> dict[tuple[int, Any], str]:
+def _arguments(exported: ExportedProgram, rest: str = _REST) -> dict[tuple[int, Any], str]:
     """The name of each argument of a call, by where it stands in ``(args, kwargs)``."""
     tops: dict[tuple[int, Any], str] = {}
     spec = exported.call_spec.in_spec
@@ -121,7 +123,7 @@ def _arguments(exported: ExportedProgram) -> dict[tuple[int, Any], str]:
     if len(kept) == spec.child(0).num_children + spec.child(1).num_children:
         tops.update({(0, index): kept[index] for index in range(spec.child(0).num_children)})
     # What torch's sources name and no argument is called is the parameter of several arguments.
-    gathering = _parameters(exported) - set(tops.values())
+    gathering = (_parameters(exported) | {rest}) - set(tops.values())
     return {place: _vararg(top, gathering) if place[0] == 0 else top for place, top in tops.items()}
 
 
@@ -137,7 +139,7 @@ def _parameters(exported: ExportedProgram) -> set[str]:
     texts = guards_code(exported) + (
         [] if env is None else [s for found in symbol_sources(env).values() for s in found]
     )
-    return {match[1] for text in texts for match in _PARAMETER.finditer(text)} | {"args"}
+    return {match[1] for text in texts for match in _PARAMETER.finditer(text)}
 
 
 def _vararg(name: str, gathering: set[str]) -> str:

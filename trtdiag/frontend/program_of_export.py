@@ -78,7 +78,8 @@ def program_of(
     else:
         if kind is SourceKind.FILE:
             hints = {**hints, **example_sizes(exported, input_tensors(exported, declared, hints))}
-        inputs = input_tensors(exported, declared, hints)
+        known = () if recipe is None else (recipe.rest_name(),)
+        inputs = input_tensors(exported, declared, hints, *known)
         if env is not None and stacks is not None:
             stacks.also_in_roots(replacements(env))
         guards = [_with_stack(guard, stacks) for guard in recorded]
