@@ -13,7 +13,7 @@ class PackedError(ValueError):
     """Bytes that cannot be unpacked."""
 
 
-def packed(content: bytes) -> bytes:
+def packed(content: bytes | bytearray) -> bytes:
     """The bytes compressed."""
     try:
         import lzma

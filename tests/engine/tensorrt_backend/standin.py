@@ -7,7 +7,7 @@ an error.  It computes nothing: shapes and engines are those that a test gives.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,6 +91,9 @@ class Recorded:
         if type(self).__name__ != "IHostMemory":
             raise TypeError(f"{type(self).__name__} has no bytes")
         return self.__dict__.get("content", b"made by a stand-in")
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(bytes(self))  # ``bytearray`` of it; TensorRT's own is a buffer
 
 
 def default_of(owner: Recorded, name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -32,6 +32,9 @@ from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
+
+_Changed = TypeVar("_Changed", bytes, bytearray)
+"""What a change of an engine gives."""
 
 
 class TensorRTBackend(Backend):
@@ -103,7 +106,7 @@ class TensorRTBackend(Backend):
 
     def refit(
         self, blob: bytes | memoryview, network: Network, manifest: Manifest, loaded: Loaded | None = None
-    ) -> tuple[bytes, LoadedEngine]:
+    ) -> tuple[bytearray, LoadedEngine]:
         """The engine with other weights; reading its bytes takes longer than all else, so one that is loaded is taken.
 
         Raises:
@@ -123,11 +126,11 @@ class TensorRTBackend(Backend):
 
     def _changed(
         self,
-        change: Callable[[Dialect, Any, Network], bytes],
+        change: Callable[[Dialect, Any, Network], _Changed],
         loaded: LoadedEngine,
         network: Network,
         manifest: Manifest,
-    ) -> bytes:
+    ) -> _Changed:
         with TURNS.alone():
             made = change(Dialect(loaded.trt, self.installed().target), loaded.engine, network)
         if built_here(manifest.engine_sha256):

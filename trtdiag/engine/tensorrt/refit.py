@@ -81,7 +81,7 @@ def _marks(dialect: Dialect) -> bool:
     return "REFIT_INDIVIDUAL" in dialect.trt.BuilderFlag.__members__
 
 
-def refitted(dialect: Dialect, engine: Any, network: Network) -> bytes:
+def refitted(dialect: Dialect, engine: Any, network: Network) -> bytearray:
     """The bytes of an engine with the weights of a network; the engine has them from now on, too.
 
     Args:
@@ -151,9 +151,10 @@ def unpacked_engine(blob: bytes | memoryview, network: Network) -> bytes | memor
         ) from error
 
 
-def _serialised(dialect: Dialect, engine: Any, *, weights: bool) -> bytes:
+def _serialised(dialect: Dialect, engine: Any, *, weights: bool) -> bytearray:
+    """What TensorRT writes, as a buffer that a program keeps without another copy (``engine_tensor``)."""
     if not hasattr(engine, "create_serialization_config"):
-        return bytes(engine.serialize())
+        return bytearray(engine.serialize())
     flags, config = dialect.trt.SerializationFlag, engine.create_serialization_config()
     if weights:
         config.clear_flag(flags.EXCLUDE_WEIGHTS)
@@ -161,7 +162,7 @@ def _serialised(dialect: Dialect, engine: Any, *, weights: bool) -> bytes:
         config.set_flag(flags.EXCLUDE_WEIGHTS)
     if "INCLUDE_REFIT" in flags.__members__:  # else it takes weights this once
         config.set_flag(flags.INCLUDE_REFIT)
-    return bytes(engine.serialize_with_config(config))
+    return bytearray(engine.serialize_with_config(config))
 
 
 def _of_zeros(network: Network) -> Network:

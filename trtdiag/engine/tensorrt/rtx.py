@@ -59,7 +59,7 @@ class TensorRTRTXBackend(TensorRTBackend):
 
     def refit(
         self, blob: bytes | memoryview, network: Network, manifest: Manifest, loaded: Loaded | None = None
-    ) -> tuple[bytes, LoadedEngine]:
+    ) -> tuple[bytearray, LoadedEngine]:
         """The engine with other weights, where there is a GPU that it runs on.
 
         Raises:
