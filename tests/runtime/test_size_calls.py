@@ -36,11 +36,13 @@ TEXTS = (
     "trunc((s0 - s1)/3)",
     "floor(s0/2 + 1/2)",
     "floor(5*s0/4 + s1/6)",
+    "trunc(64 / max(s0, s1)*s0)",
+    "ceil(s1 / (s0/3 + 7))",
     "s0 if s0 < s1 else 2*s1",
     "s0 // 2 if s0 % 2 == 0 and s1 > 3 else s1",
 )
 CONDITIONS = ("s0 == s1", "s0 % 2 == 0", "s0 < 2*s1", "s0 > 3 and s1 > 3", "s0 == 2 or s1 != 5", "not (s0 <= s1)")
-POINTS = [(a, b) for a in (0, 1, 2, 5, 8, 31) for b in (1, 2, 7, 30)]
+POINTS = [(a, b) for a in (0, 1, 2, 5, 8, 31, 49) for b in (1, 2, 7, 30)]
 
 
 @pytest.mark.parametrize("text", TEXTS)

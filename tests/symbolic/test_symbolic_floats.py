@@ -7,7 +7,18 @@ import math
 import numpy as np
 
 from tests.harness.rows import each
-from trtdiag.symbolic import Range, bounds, evaluate, evaluate_array, parse_condition, parse_expr, to_text
+from trtdiag.symbolic import (
+    Range,
+    bounds,
+    evaluate,
+    evaluate_array,
+    holds_array,
+    negate,
+    parse_condition,
+    parse_expr,
+    substitute,
+    to_text,
+)
 
 SIZES = np.arange(1, 2200)
 # Where fractions differ: 10 * 1.7 is 17.0, 100 * 0.29 is 28.999999999999996, 30 * 0.35 is 10.5, halfway.
@@ -49,3 +60,52 @@ def test_such_a_factor_is_said_as_the_program_writes_it(row):
     condition = parse_condition(text)
     assert to_text(condition) == said
     assert parse_condition(said) == condition
+
+
+# A quotient is rounded before it is multiplied: 49 * (64 / 49) is below 64, 48 * (64 / 48) is not.
+OF_QUOTIENTS = {
+    "math.trunc(64 / max(n, m) * torch.sym_float(n))": lambda n, m: math.trunc(64 / max(n, m) * n),
+    "math.ceil(n / (m / 7))": lambda n, m: math.ceil(n / (m / 7)),
+    "math.floor(n * min(1 / (n / 30), 1 / (m / 40)))": lambda n, m: math.floor(n * min(1 / (n / 30), 1 / (m / 40))),
+    "round(n / m * torch.sym_float(m))": lambda n, m: round(n / m * m),
+}
+
+
+@each("text", OF_QUOTIENTS)
+def test_products_with_quotients_are_those_of_python(text):
+    expr = parse_expr(text)
+    n, m = (side.reshape(-1) for side in np.meshgrid(np.arange(1, 120), np.arange(1, 120)))
+    expected = [OF_QUOTIENTS[text](*sizes) for sizes in zip(n.tolist(), m.tolist(), strict=True)]
+    assert evaluate_array(expr, {"n": n, "m": m}).tolist() == expected
+    assert [evaluate(expr, {"n": int(a), "m": int(b)}) for a, b in zip(n[::97], m[::97], strict=True)] == expected[::97]
+    assert evaluate(substitute(expr, {"m": 49}), {"n": 49}) == OF_QUOTIENTS[text](49, 49)
+    inside = bounds(expr, {"n": Range(40, 60), "m": Range(45, 50)}).range
+    assert all(OF_QUOTIENTS[text](n, m) in inside for n in range(40, 61) for m in range(45, 51))
+
+
+# 10 * 0.6 is 6.0; 40 * 1.1 is more than 44; 11 / 10 is 1.1; a quotient is said to be 20 / 13 by its float.
+COMPARED = {
+    "0.6*torch.sym_float(n) >= torch.sym_float(m)": lambda n, m: 0.6 * n >= m,
+    "0.6*torch.sym_float(n) < torch.sym_float(m)": lambda n, m: 0.6 * n < m,
+    "1.1*torch.sym_float(n) > torch.sym_float(m)": lambda n, m: 1.1 * n > m,
+    "1.1*torch.sym_float(n) <= 2*m + 1": lambda n, m: 1.1 * n <= 2 * m + 1,
+    "0.6*torch.sym_float(n) == torch.sym_float(m)": lambda n, m: 0.6 * n == m,
+    "0.6*torch.sym_float(n) != torch.sym_float(m)": lambda n, m: 0.6 * n != m,
+    "n / m >= 1.1": lambda n, m: n / m >= 1.1,
+    "n / m < 1.4": lambda n, m: n / m < 1.4,
+    "n / m == 1.5384615384615385": lambda n, m: n / m == 20 / 13,
+    "n / 3 == 13.333333333333334": lambda n, m: n / 3 == 40 / 3,
+    "64 / max(n, m) * torch.sym_float(n) >= 64": lambda n, m: 64 / max(n, m) * n >= 64,
+}
+
+
+@each("text", COMPARED)
+def test_comparisons_of_floats_are_those_of_python(text):
+    condition = parse_condition(text)
+    n, m = (side.reshape(-1) for side in np.meshgrid(np.arange(1, 120), np.arange(1, 120)))
+    expected = [COMPARED[text](*sizes) for sizes in zip(n.tolist(), m.tolist(), strict=True)]
+    assert any(expected)
+    assert not all(expected)
+    assert holds_array(condition, {"n": n, "m": m}).tolist() == expected
+    assert holds_array(negate(condition), {"n": n, "m": m}).tolist() == [not each for each in expected]
+    assert parse_condition(to_text(condition)) == condition

@@ -16,6 +16,7 @@ from trtdiag.symbolic import (
     free_symbols,
     holds_array,
     is_condition,
+    is_integer,
     is_total,
 )
 from trtdiag.symbolic.checked_arrays import IntArray
@@ -85,7 +86,7 @@ def _alone(node: Expr | Condition, name: str) -> set[Expr]:
     symbols = free_symbols(node)
     if name not in symbols:
         return set()
-    if symbols == {name} and not is_condition(node) and is_total(node):
+    if symbols == {name} and not is_condition(node) and is_total(node) and is_integer(node):
         return {node}  # type: ignore[arg-type]  # no condition, as just asked
     return set().union(*(_alone(child, name) for child in children(node)))
 

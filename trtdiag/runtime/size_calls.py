@@ -91,6 +91,9 @@ class _SizeCalls(Fold[Quotient, Any]):
     def mul(self, left: Quotient, right: Quotient) -> Quotient:
         return self.times(left[0], right[0]), self.times(left[1], right[1])
 
+    def as_float(self, value: Quotient) -> Quotient:
+        return self.call(operator.truediv, *value), 1
+
     def least(self, left: Quotient, right: Quotient) -> Quotient:
         return self.over_one_call(torch.sym_min, left, right)
 

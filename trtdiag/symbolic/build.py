@@ -24,7 +24,7 @@ from trtdiag.symbolic.expr import (
     Sym,
     TrueDiv,
 )
-from trtdiag.symbolic.float_factors import inexact
+from trtdiag.symbolic.float_factors import as_float, inexact
 from trtdiag.symbolic.tree import is_integer, is_total, order_key
 
 Number = int | Fraction
@@ -261,9 +261,11 @@ def _mod_constant(top: Expr, divisor: int) -> Expr:
 
 
 def truediv(left: Expr | Number, right: Expr | Number) -> Expr:
-    """``left / right``, exact; by a number it is a product with a fraction."""
+    """``left / right``, exact; by a number it is a product with a fraction, of two numbers a float."""
     top, bottom = as_expr(left), as_expr(right)
     if isinstance(bottom, Num) and bottom.value != 0:
+        if isinstance(top, Num):
+            return number(as_float(Fraction(top.value) / bottom.value))
         return mul(1 / Fraction(bottom.value), top)
     return TrueDiv(top, bottom)
 

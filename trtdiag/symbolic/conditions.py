@@ -7,14 +7,14 @@ node for a negation: it is pushed down to the comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, gcd, lcm
 from typing import Any, TypeVar
 
 from trtdiag.symbolic import build, build_functions
-from trtdiag.symbolic.build import Number, as_expr, linear_terms, mul, sub
+from trtdiag.symbolic.build import Number, as_expr, linear_terms, mul, neg, sub
 from trtdiag.symbolic.expr import (
     Add,
     And,
@@ -38,6 +38,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
+from trtdiag.symbolic.float_factors import rounds, simplest
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import children, is_integer, is_total, order_key
 
@@ -59,6 +60,9 @@ def compare(relation: Relation, left: Expr | Number, right: Expr | Number) -> Co
     if isinstance(difference, Num):
         return Truth(relation.holds(difference.value, 0))
     terms, constant = linear_terms(difference)
+    rounded = _compare_floats(relation, terms, constant)
+    if rounded is not None:
+        return rounded
     integral = all(is_integer(rest) for _, rest in terms)
     factor = lcm(constant.denominator if not integral else 1, *(part.denominator for part, _ in terms))
     shared = gcd(*(int(part * factor) for part, _ in terms)) or 1
@@ -79,6 +83,29 @@ def compare(relation: Relation, left: Expr | Number, right: Expr | Number) -> Co
     positive = build.add(0, *(mul(part, rest) for part, rest in scaled if part >= 0))
     negative = build.add(bound, *(mul(-part, rest) for part, rest in scaled if part < 0))
     return Compare(relation, positive, negative)
+
+
+def _compare_floats(relation: Relation, terms: Sequence[tuple[Number, Expr]], constant: Number) -> Condition | None:
+    """The comparison of a float with a whole number, by whole ones; ``None`` where floats compare as fractions do."""
+    floats = [mul(part, rest) for part, rest in terms if not (is_integer(rest) and isinstance(part, int))]
+    if len(floats) != 1:
+        return None
+    if not rounds(floats[0]):
+        nearest = simplest(constant)
+        return None if nearest == constant else compare(relation, build.add(*(mul(*each) for each in terms)), -nearest)
+    if not is_integer(as_expr(constant)):
+        return None
+    whole = neg(build.add(constant, *(mul(part, rest) for part, rest in terms if is_integer(mul(part, rest)))))
+    down, up = build.floor(floats[0]), build_functions.ceil(floats[0])
+    match relation:
+        case Relation.EQ:
+            return all_of((compare(relation, down, whole), compare(relation, up, whole)))
+        case Relation.NE:
+            return any_of((compare(relation, down, whole), compare(relation, up, whole)))
+        case Relation.GE | Relation.LT:
+            return compare(relation, down, whole)
+        case _:
+            return compare(relation, up, whole)
 
 
 def all_of(conditions: Iterable[Condition]) -> Condition:

@@ -1,23 +1,55 @@
-"""Factors that PyTorch multiplies sizes with in floating point, where expressions have fractions."""
+"""What PyTorch computes of sizes in floating point, where expressions have fractions."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
 
-from trtdiag.symbolic.expr import Condition, Expr, Num
-from trtdiag.symbolic.tree import children
+from trtdiag.symbolic.expr import Add, Ceil, Condition, Expr, Floor, FloorDiv, Mul, Num, TrueDiv, Trunc
+from trtdiag.symbolic.tree import children, is_condition
 
 _EXACT_BITS = 21
 """Of a factor: with sizes below 2**32, products with it have the 53 bits of a float at most."""
 
 
-@lru_cache(maxsize=4096)
 def rounds(expr: Expr | Condition) -> bool:
-    """Whether a factor such as 0.6 makes floats round where fractions do not: 5 * 0.6 is 3.0, and less as fractions."""
+    """Whether floats round where fractions do not: 5 * 0.6 is 3.0, and no fraction; 49 * (64 / 49) is below 64."""
+    return _floats(expr)[1]
+
+
+def is_quotient(expr: Expr | Condition) -> bool:
+    """Whether ``expr`` is a float that a division made, or comes of one."""
+    return _floats(expr)[0] or _by_fraction(expr)
+
+
+def computes_with_quotient(expr: Expr | Condition) -> bool:
+    """Whether ``expr`` multiplies, divides or adds a quotient, which was rounded before."""
+    match expr:
+        case Add(args):  # a fraction of a sum is one division, and stands here as a sum of fractions
+            return sum(not isinstance(arg, Num) for arg in args) > 1 and any(_floats(arg)[0] for arg in args)
+        case Mul() | TrueDiv():
+            return any(map(is_quotient, children(expr)))
+        case _:
+            return False
+
+
+@lru_cache(maxsize=1 << 13)
+def _floats(expr: Expr | Condition) -> tuple[bool, bool]:
+    """Whether ``expr`` comes of a division by a size, and whether it ``rounds``."""
     if isinstance(expr, Num):
-        return isinstance(expr.value, Fraction) and inexact(expr.value)
-    return any(rounds(child) for child in children(expr))
+        return False, isinstance(expr.value, Fraction) and inexact(expr.value)
+    parts = tuple(map(_floats, children(expr)))
+    whole = isinstance(expr, Floor | Ceil | Trunc | FloorDiv) or is_condition(expr)
+    quotient = not whole and (isinstance(expr, TrueDiv) or any(part[0] for part in parts))
+    return quotient, computes_with_quotient(expr) or any(part[1] for part in parts)
+
+
+def _by_fraction(expr: Expr | Condition) -> bool:
+    """Whether ``expr`` is a product such as ``h / 30``, in one step."""
+    if not isinstance(expr, Mul) or not isinstance(expr.args[0], Num):
+        return False
+    bottom = expr.args[0].value.denominator
+    return bottom.bit_count() > 1 or inexact(expr.args[0].value)
 
 
 def inexact(factor: int | Fraction) -> bool:
@@ -32,3 +64,15 @@ def as_float(value: int | Fraction) -> Fraction:
         OverflowError: No float is so great.
     """
     return Fraction(float(value))
+
+
+def simplest(value: int | Fraction) -> int | Fraction:
+    """The fraction of the smallest numbers that is this float: 3 / 5 for 0.6.
+
+    A quotient of two sizes is equal to it, below or above where it is so as a float: two quotients of sizes below 2**21
+    are farther apart than floats are.
+    """
+    if isinstance(value, int) or not inexact(value):
+        return value
+    near = value.limit_denominator(1 << _EXACT_BITS)
+    return near if as_float(near) == value and not inexact(near) else value

@@ -29,7 +29,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
-from trtdiag.symbolic.float_factors import rounds
+from trtdiag.symbolic.float_factors import computes_with_quotient, is_quotient, rounds
 
 Value = TypeVar("Value")
 Held = TypeVar("Held")
@@ -81,9 +81,9 @@ class Fold(Generic[Value, Held]):
             case Sym(name):
                 return self.symbol(name)
             case Add(args):
-                return reduce(self.add, map(self.expr, args))
+                return reduce(self.add, map(self.reader(expr), args))
             case Mul(args):
-                return reduce(self.mul, map(self.expr, args))
+                return reduce(self.mul, map(self.reader(expr), args))
             case Min(args):
                 return reduce(self.least, map(self.expr, args))
             case Max(args):
@@ -93,7 +93,7 @@ class Fold(Generic[Value, Held]):
             case Mod(left, right):
                 return self.remainder(self.expr(left), self.expr(right))
             case TrueDiv(left, right):
-                return self.divide(self.expr(left), self.expr(right))
+                return self.divide(*map(self.reader(expr), (left, right)))
             case Pow(base, exponent):
                 return self.power(base, exponent)
             case Floor(arg):
@@ -117,6 +117,15 @@ class Fold(Generic[Value, Held]):
                 return reduce(self.both, map(self.condition, args))
             case Or(args):
                 return reduce(self.either, map(self.condition, args))
+
+    def reader(self, expr: Expr) -> Callable[[Expr], Value]:
+        """What gives the operands of ``expr``: it takes quotients as floats where it computes with one."""
+        return self.quotient_as_float if computes_with_quotient(expr) else self.expr
+
+    def quotient_as_float(self, expr: Expr) -> Value:
+        """The value of an operand, a float where that is a quotient."""
+        value = self.expr(expr)
+        return self.as_float(value) if is_quotient(expr) else value
 
     def before_rounding(self, expr: Expr) -> Value:
         """What is rounded to an integer: PyTorch has it as a float."""

@@ -52,7 +52,7 @@ from trtdiag.symbolic.expr import (
     Trunc,
     Where,
 )
-from trtdiag.symbolic.float_factors import as_float
+from trtdiag.symbolic.float_factors import as_float, computes_with_quotient
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols, is_integer
@@ -165,6 +165,8 @@ class Intervals(Fold[Ends, "bool | None"]):
             return ANY
 
     def _change(self, expr: Expr, symbol: str) -> Ends:
+        if computes_with_quotient(expr):
+            return ANY  # floats of a product that is always 64 go up and down
         match expr:
             case Sym():
                 return 1, 1

@@ -50,8 +50,8 @@ def several_of(
     """
     if found.plan is None or found.last is None or found.widest is None or not found.confirmed or found.last.unread:
         return None
-    if found.last.refused or not found.proof.proven:
-        return None
+    if found.last.refused or not found.proof.proven or (attempt is None and found.widest[1].unread):
+        return None  # without an export nothing tells what a condition that could not be read would take away
     coordinates = coordinates_of(asked, found.widest[1].inputs)
     taken = taken_by_plan(found.last, found.plan, coordinates)
     view = view_of(found.widest[1], found.widest[0], coordinates)

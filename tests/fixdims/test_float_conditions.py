@@ -1,0 +1,114 @@
+"""Conditions on sizes in floating point: what is answered runs at every size that it admits, and loses none beside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import trtdiag
+from tests.harness.rows import each
+from trtdiag.fixdims.fix import Fix
+
+LOW, HIGH = 24, 56
+
+
+class Decides(nn.Module):
+    """Goes one way or the other by its two sizes."""
+
+    def __init__(self, wide: Callable[[int, int], bool]) -> None:
+        super().__init__()
+        self.wide = wide
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if self.wide(x.shape[0], x.shape[1]) else x - 1
+
+
+class LongestSide(nn.Module):
+    """As images are scaled: int(49 * (64 / 49)) is 63."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = 64 / max(x.shape)
+        side = math.trunc(max(x.shape) * scale)
+        if side != 64:
+            return x
+        return x * 2
+
+
+class SquareOfTokens(nn.Module):
+    """Takes a square number of tokens."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        side = math.trunc(x.shape[1] ** 0.5)
+        return x.reshape(x.shape[0], side, side).relu()
+
+
+def fixed(model: nn.Module, height: int, width: int, low: int = LOW, high: int = HIGH) -> Fix:
+    h, w = Dim("h", min=low, max=high), Dim("w", min=low, max=high)
+    return trtdiag.fix_dims(model, (torch.ones(height, width),), dynamic_shapes={"x": {0: h, 1: w}})
+
+
+def taken(fix: Fix, model: nn.Module) -> int:
+    """How many sizes the exported answer takes; along its border it does what the model does."""
+    args = fix.args if fix.args is not None else (torch.ones(40, 30),)
+    program = torch.export.export(model, tuple(args), dynamic_shapes=fix.dynamic_shapes)
+    shape = next(node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder")
+    ranges = [program.range_constraints[size.node.expr] for size in shape]
+    heights, widths = (range(max(LOW, int(r.lower)), min(HIGH, int(r.upper)) + 1) for r in ranges)
+    module = program.module()
+    for height, width in product(heights, widths):
+        if height in (heights[0], heights[-1]) or width in (widths[0], widths[-1]):
+            x = torch.ones(height, width)
+            assert torch.equal(module(x), model(x)), (height, width)
+    return len(heights) * len(widths)
+
+
+# 50 * 0.6 is 30.0, 40 * 1.1 is more than 44.0, 33 / 30 is 1.1.
+DECIDING: dict[str, Callable[[int, int], bool]] = {
+    "0.6*h >= w": lambda h, w: h * 0.6 >= w,
+    "1.1*h > w": lambda h, w: h * 1.1 > w,
+    "h/w >= 1.1": lambda h, w: h / w >= 1.1,
+}
+
+
+@pytest.mark.slow  # quick: such comparisons are held to Python's in tests/symbolic
+@each("name", DECIDING)
+def test_factors_and_quotients_are_compared_as_python_does(name: str) -> None:
+    wide = DECIDING[name]
+    model = Decides(wide)
+    fix = fixed(model, 40, 30)
+    assert fix.proven
+    if wide(40, 30):
+        kept = [(HIGH + 1 - h) * (w + 1 - LOW) for h in range(LOW, 41) for w in range(30, HIGH + 1) if wide(h, w)]
+    else:
+        kept = [(h + 1 - LOW) * (HIGH + 1 - w) for h in range(40, HIGH + 1) for w in range(LOW, 31) if not wide(h, w)]
+    assert taken(fix, model) == max(kept)
+
+
+@pytest.mark.slow  # quick: tests/symbolic holds such expressions to Python's
+def test_a_quotient_that_is_told_by_its_float_is_found() -> None:
+    model = Decides(lambda h, w: h / w == 20 / 13)
+    fix = fixed(model, 40, 26)
+    assert fix.proven
+    assert taken(fix, model) > 1
+
+
+@pytest.mark.slow  # quick: tests/symbolic holds such expressions to Python's
+def test_the_scale_of_the_longest_side_is_no_fraction() -> None:
+    model = LongestSide()
+    fix = fixed(model, 40, 30)
+    assert fix.proven
+    assert fix.outcome.value == "changed"  # at 49 the side is 63
+    assert taken(fix, model) == 25 * 25
+
+
+def test_no_programs_are_offered_by_a_condition_that_was_not_read() -> None:
+    n = Dim("n", min=1, max=64)
+    fix = trtdiag.fix_dims(SquareOfTokens(), (torch.ones(2, 36),), dynamic_shapes={"x": {1: n}})
+    assert fix.proven
+    assert fix.several is None
