@@ -60,6 +60,10 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: F.affine_grid(torch.eye(2, 3)[None], [1, 1, 1, n], align_corners=False)[0, 0, :, 0] * x,
         lambda x, n: ((2 * torch.arange(n) + 1) / n - 1) * x,
     ),
+    "interpolate": (
+        lambda x, n: F.interpolate(x[:, None], scale_factor=3 * n / n, mode="linear"),
+        lambda x, n: F.interpolate(x[:, None], size=3 * n, mode="linear"),
+    ),
     "math.sqrt": (lambda x, n: x / math.sqrt(n), lambda x, n: x / torch.tensor(n).sqrt()),
     "math.log": (lambda x, n: x / math.log(n), lambda x, n: x / torch.tensor(n).log()),
     "math.log2": (lambda x, n: x / math.log2(n), lambda x, n: x / torch.tensor(n).log2()),
@@ -100,6 +104,13 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
         ("h == 144", "scale = 1 / math.sqrt(q.size(-1))", PYTHON, "torch.tensor(h).sqrt()"),
         ("h == 144", "y = y / float(x.shape[2])", PYTHON, "torch.sym_float(h)"),
         ("trunc(h / 2) == 72", "size = int(h / 2)", PYTHON, "math.trunc(...) in place of int(...)"),
+        (
+            "h / w == 20 / 13",
+            "F.interpolate(y, scale_factor=h / w)",
+            OP,
+            "the size that is wanted (size=...) in place of scale_factor=...",
+        ),
+        ("h == 144", "F.interpolate(y, size=h)", OP, None),
         ("h == 144", "y = f(x, int(scale))", OP, None),
         ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),
         ("h == 144", "y = self.float(x.shape[2])", PYTHON, None),
@@ -110,6 +121,19 @@ def test_the_line_says_which_call(row: tuple[str, str, str, str | None]) -> None
     text, code, by, instead = row
     one = only(ASKED, STATIC, because(text, code, by))
     assert (None if one is None else one.text.partition(" at net.py:7: ")[0]) == (instead and f"write {instead}")
+
+
+@each("code", ["side = int(math.sqrt(n))", "side = int(n**0.5)"])
+def test_a_root_is_no_size(code: str) -> None:
+    one = only(ASKED, STATIC, because("h == 144", code, PYTHON))
+    assert one is not None
+    assert one.text.startswith("take the side from a shape that has it, or as an argument, at net.py:7: ")
+
+
+def test_a_number_that_leaves_multiples_is_written_otherwise_too() -> None:
+    one = only(ASKED, EIGHTS, because("trunc(h*(64 / max(h, w))) == 45", "nh = int(h * scale)", PYTHON))
+    assert one is not None
+    assert one.text.startswith("write math.trunc(...) in place of int(...)")
 
 
 def test_a_comparison_stays_one() -> None:

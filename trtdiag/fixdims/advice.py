@@ -140,8 +140,6 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         return None
     if change.kind not in ("related", "shared") and change.lost and (found := _copied_slice(change)):
         return found
-    if change.kind == "multiple":
-        return None
     if change.kind == "related":
         return _made_inside(change, final)
     if change.kind == "shared" or not (change.lost or after.kind is LeafKind.STATIC):
@@ -150,15 +148,13 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         frame = _asking(reason)
         if frame is None or not frame.code:
             continue
-        text = (
-            _other_form(reason, frame)
-            or no_number(reason, frame)
-            or (
+        text = _other_form(reason, frame) or no_number(reason, frame)
+        if text is None and change.kind != "multiple":
+            text = (
                 _pinned(reason, frame)
                 if after.kind is LeafKind.STATIC or change.kind == "example"
                 else _larger_table(reason, frame, before, asked) or _branch(reason, frame)
             )
-        )
         if text is not None:
             return Alternative(text, _all_of(change, frame, before, asked), _left(change, frame))
     return None

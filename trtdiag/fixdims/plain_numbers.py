@@ -21,6 +21,7 @@ INSTEAD_OF_NUMBER = {
     "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
     "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
     "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
+    "interpolate": "the size that is wanted (size=...) in place of scale_factor=...",
     "math.sqrt": "torch.tensor({n}).sqrt()",
     "math.log": "torch.tensor({n}).log()",
     "math.log2": "torch.tensor({n}).log2()",
@@ -32,7 +33,8 @@ _NUMBER_CALL = re.compile(
     r"(?<!\w)(?<!\w\.)(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.)?"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
-_IS_NUMBER = re.compile(r"(?P<size>.+) == \d+(?:: .*)?", re.DOTALL)
+_ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
+_IS_NUMBER = re.compile(r"(?P<size>.+) == \d+(?: / \d+)?(?:: .*)?", re.DOTALL)
 
 
 def no_number(reason: Reason, frame: Frame) -> str | None:
@@ -41,8 +43,13 @@ def no_number(reason: Reason, frame: Frame) -> str | None:
     if match is None or call is None:
         return None
     size, code = match["size"], frame.code.strip()
+    if call[1] == "interpolate" and "scale_factor" not in code:
+        return None
     in_python = call[1] in ("int", "float") or call[1].startswith("math.")
     if in_python and (reason.by != PYTHON or BRANCH.match(code)):
         return None
+    if call[1] == "int" and _ROOT.search(code):
+        words = "take the side from a shape that has it, or as an argument,"
+        return f"{words} at {frame}: int makes the root of {size} a constant: {code}"
     instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
     return f"write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
