@@ -28,13 +28,16 @@ INSTEAD_OF_NUMBER = {
     "math.exp": "torch.tensor({n}).exp()",
     "float": "torch.sym_float({n})",
     "int": "math.trunc(...) in place of int(...)",
+    "len": "x.shape[0] in place of len(x)",
 }
+_OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len"])
+"""TorchDynamo keeps what these are given as a size (torch 2.13)."""
 _NUMBER_CALL = re.compile(
     r"(?<!\w)(?<!\w\.)(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.)?"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
-_IS_NUMBER = re.compile(r"(?P<size>.+) == \d+(?: / \d+)?(?:: .*)?", re.DOTALL)
+_IS_NUMBER = re.compile(r"(?P<size>.+) == (?P<value>\d+)(?: / \d+)?(?:: .*)?", re.DOTALL)
 
 
 def no_number(reason: Reason, frame: Frame) -> str | None:
@@ -45,11 +48,11 @@ def no_number(reason: Reason, frame: Frame) -> str | None:
     size, code = match["size"], frame.code.strip()
     if call[1] == "interpolate" and "scale_factor" not in code:
         return None
-    in_python = call[1] in ("int", "float") or call[1].startswith("math.")
-    if in_python and (reason.by != PYTHON or BRANCH.match(code)):
+    in_python = call[1] in _OPEN_IF_STRICT or call[1].startswith("math.")
+    if in_python and (reason.by != PYTHON or (BRANCH.match(code) and re.search(rf"\b{match['value']}\b", code))):
         return None
+    place = f"at {frame}{', or export with strict=True' if call[1] in _OPEN_IF_STRICT else ''}"
     if call[1] == "int" and _ROOT.search(code):
-        words = "take the side from a shape that has it, or as an argument,"
-        return f"{words} at {frame}: int makes the root of {size} a constant: {code}"
+        return f"take the side from a shape that has it {place}: int makes the root of {size} a constant: {code}"
     instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
-    return f"write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
+    return f"write {instead} {place}: {call[1]} takes {size} as a plain number: {code}"
