@@ -59,6 +59,14 @@ def test_it_is_verified_at_both_ends_of_every_range() -> None:
     assert names.count("partition") == 1
 
 
+def test_it_is_verified_at_the_sizes_that_it_is_tuned_for() -> None:
+    found = compile_in_stages(mlp(), CompileOptions(backend="reference", opt=(("x.shape[0]", 8), ("x.shape[1]", 13))))
+    assert found.verification is not None
+    tuned = [result for result in found.verification.results if result.point.label == "tuned for"]
+    assert [sorted(result.point.sizes.values()) for result in tuned] == [[8, 13]]
+    assert tuned[0].passed
+
+
 def test_errors_stop_it_unless_forced() -> None:
     with pytest.raises(DiagnosisError) as caught:
         trtdiag.compile(unbounded(), backend="reference")

@@ -22,7 +22,7 @@ from trtdiag.symbolic import mul
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verification.limits import VerifyLimits, usual_total_s
-from trtdiag.verification.points import elements_of
+from trtdiag.verification.points import elements_of, input_ranges
 from trtdiag.verification.run import Comparison
 from trtdiag.verification.same_device import beside, inputs_of
 from trtdiag.verification.ties import judged_ties
@@ -83,7 +83,7 @@ def compared(
             elements=elements_of(volumes) if volumes else None,
             progress=progress,
             boxes=[(each.name, each.box, each.opt) for each in parts],
-            again=[] if before is None else [result.point for result in before.results if not result.skipped],
+            again=[*_tuned(state), *_compared(before)],
             **questions,
         ).run()
     if borrowing.runners:
@@ -93,6 +93,18 @@ def compared(
         return found
     note = f"no engine was run ({cannot_run}): the reference functions ran their networks in their place"
     return replace(found, notes=(note, *found.notes))
+
+
+def _tuned(state: State) -> list[Point]:
+    """The sizes that engines are tuned for, where code of AOTInductor may be for these alone."""
+    if state.planned is None:
+        return []
+    names, opt = input_ranges(state.program), state.planned.sizes.opt
+    return [Point("tuned for", {name: opt[name] for name in names})] if names and names.keys() <= opt.keys() else []
+
+
+def _compared(before: Verification | None) -> list[Point]:
+    return [] if before is None else [result.point for result in before.results if not result.skipped]
 
 
 def engines_of(state: State, *, timed: bool) -> tuple[EngineFacts, ...]:
