@@ -20,7 +20,7 @@ from torch.export import Dim, ExportedProgram, export
 import trtdiag
 from tests.compiling.staying_ops import ALL, FASTER, MIXED, NONE, Picks, timed
 from trtdiag.analysis.backend_times import Optimization
-from trtdiag.engine.inductor import package
+from trtdiag.engine.inductor import compile_segment, package
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
 from trtdiag.graph.values import NodeReader
@@ -34,7 +34,7 @@ from trtdiag.report.compile_text import ending_text
 from trtdiag.verification.facts import Verification
 
 OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
-COMPILE = package._compile
+COMPILE = compile_segment._compile
 SIZES = (1, 7, 33)
 
 
@@ -52,7 +52,7 @@ def _program() -> ExportedProgram:
 @pytest.fixture
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
-    monkeypatch.setattr(package, "_compile", lambda _segment, code, _threads: code.write_bytes(b"no code"))
+    monkeypatch.setattr(compile_segment, "_compile", lambda _segment, code, *_: code.write_bytes(b"no code"))
     monkeypatch.setattr(package.Place, "differences", lambda *_: ("the machine is another",))
     warnings.filterwarnings("ignore", "a segment that AOTInductor compiled runs op by op")
 
@@ -164,8 +164,8 @@ class TestChoosing:
 
     @pytest.mark.slow  # quick: a way that a block lacks is not taken for it, in test_latency.py
     def test_what_crashes_the_compiler_stays_eager(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(package, "_compile", COMPILE)
-        monkeypatch.setattr(package, "_PROCESS", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        monkeypatch.setattr(compile_segment, "_compile", COMPILE)
+        monkeypatch.setattr(compile_segment, "_PROCESS", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         state = compile_in_stages(_program(), replace(OPTIONS, verify=False))
         assert state.optimization is not None
         assert len(state.optimization.pytorch_segments) == 2

@@ -20,7 +20,7 @@ from torch.export import Dim, ExportedProgram, export
 import trtdiag
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
 from trtdiag.benchmark.clock import Timed
-from trtdiag.engine.inductor import package
+from trtdiag.engine.inductor import compile_segment, package
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import EngineBuildError, UserError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
@@ -35,7 +35,7 @@ from trtdiag.runtime.segment_program import exported_part, segment_program
 from trtdiag.verification.facts import Verification
 
 OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
-COMPILE = package._compile
+COMPILE = compile_segment._compile
 needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="AOTInductor needs a C++ compiler")
 
 
@@ -68,7 +68,7 @@ def _program() -> ExportedProgram:
 def op_by_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled, which takes half a minute: segments run op by op, as where their code does not fit."""
 
-    monkeypatch.setattr(package, "_compile", lambda _segment, code, _threads: code.write_bytes(b"no code"))
+    monkeypatch.setattr(compile_segment, "_compile", lambda _segment, code, *_: code.write_bytes(b"no code"))
     monkeypatch.setattr(package.Place, "differences", lambda *_: ("the machine is another",))
     warnings.filterwarnings("ignore", "a segment that AOTInductor compiled runs op by op")
 
@@ -142,8 +142,8 @@ class TestChoosing:
         ]
 
     def test_a_way_that_a_block_lacks_is_not_taken_for_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(package, "_compile", COMPILE)
-        monkeypatch.setattr(package, "_PROCESS", "raise RuntimeError('no compiler here')")
+        monkeypatch.setattr(compile_segment, "_compile", COMPILE)
+        monkeypatch.setattr(compile_segment, "_PROCESS", "raise RuntimeError('no compiler here')")
         state = compile_in_stages(_program(), OPTIONS)
         assert [each.backend for each in state.compiled.manifests] == ["reference"]
         assert state.optimization is not None
@@ -236,9 +236,9 @@ def test_compiled_code_agrees_at_every_corner(tmp_path: Path) -> None:
 def test_code_that_crashes_a_process_is_refused(
     process: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(package, "_PROCESS", process)
+    monkeypatch.setattr(compile_segment, "_PROCESS", process)
     with pytest.raises(EngineBuildError) as refused:
-        package._compile(tmp_path / "segment.pt2", tmp_path / "code.pt2")
+        compile_segment._compile(tmp_path / "segment.pt2", tmp_path / "code.pt2")
     assert said in refused.value.because
 
 
@@ -249,7 +249,7 @@ def test_a_machine_without_a_compiler_refuses(monkeypatch: pytest.MonkeyPatch, t
     # As PyTorch says it, which looks for a compiler once in a process.
     monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", missing)
     with pytest.raises(EngineBuildError, match="C\\+\\+ compiler"):
-        package._compile(tmp_path / "segment.pt2", tmp_path / "code.pt2")
+        compile_segment._compile(tmp_path / "segment.pt2", tmp_path / "code.pt2")
 
 
 @pytest.mark.parametrize(("found", "linked"), [("libstdc++.so", True), ("/usr/lib/gcc/12/libstdc++.so", False)])
@@ -260,7 +260,7 @@ def test_code_is_linked_to_the_shared_library_of_cpp(
     compiler.write_text(f"#!/bin/sh\necho {found}\n")
     compiler.chmod(0o755)
     monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", lambda: str(compiler))
-    assert ("aot_inductor.custom_op_libs" in package._configuration()) == linked
+    assert ("aot_inductor.custom_op_libs" in compile_segment._configuration()) == linked
 
 
 @pytest.mark.parametrize(("precision", "last"), [("fp16", True), ("keep", False)])

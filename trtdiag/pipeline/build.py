@@ -25,7 +25,7 @@ from trtdiag.runtime.assemble import assemble, engine_buffers
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import on_engine_device
 from trtdiag.runtime.earlier_engines import all_networks
-from trtdiag.runtime.segment_program import segment_program
+from trtdiag.runtime.segment_program import ports_for, segment_program, usual_shapes
 from trtdiag.shapes.size_profiles import SizeProfile
 from trtdiag.wording import amount
 
@@ -98,16 +98,17 @@ class Builder:
 
     def _compile(self, state: State, converted: ConvertedSegment, pool: ThreadPoolExecutor, threads: int) -> None:
         """Begin to compile a segment that is not known yet; its export is made here."""
-        from trtdiag.engine.inductor.package import compiled_bytes
+        from trtdiag.engine.inductor.compile_segment import compiled_bytes
 
         device, key = self._backend.device, converted.segment.ops
         try:
             segment = _exported(state, converted, device)
+            usual = usual_shapes(ports_for(converted, state.plan.sizes.opt))
         except EngineBuildError as error:
             self._code[key] = Future()
             self._code[key].set_exception(error)
         else:
-            self._code[key] = pool.submit(compiled_bytes, segment, device, threads)
+            self._code[key] = pool.submit(compiled_bytes, segment, device, usual, threads)
 
     def _inductor(self, state: State, converted: ConvertedSegment) -> Engine:
         """The segment, compiled by AOTInductor.

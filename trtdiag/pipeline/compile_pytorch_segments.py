@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -30,6 +31,9 @@ from trtdiag.pipeline.timed_pytorch_segments import TimedSegment, TimedSegments
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import Sym, free_symbols
 from trtdiag.wording import amount
+
+if TYPE_CHECKING:
+    from trtdiag.engine.inductor.package import Code
 
 _FASTER = Limit("compiled-code-faster", "AOTInductor's code of it was measured to be faster than an engine")
 _DIFFERS = "it does not agree with the original"
@@ -74,7 +78,7 @@ def with_compiled_segments(
         (name, first if base is state else TimedSegments(base, builder, device))
         for name, base in _bases(state, device, source)
     ]
-    code: dict[str, Future[bytes]] = {}
+    code: dict[str, Future[Code]] = {}
     builder.progress("optimize: compile what stays with PyTorch with AOTInductor")
     at_once = compiled_at_once(state)
     with ThreadPoolExecutor(at_once) as pool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export import ExportedProgram
@@ -35,8 +35,11 @@ from trtdiag.runtime.assemble import PYTORCH_BUFFER, assemble, engine_buffers
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import engine_tensor
 from trtdiag.runtime.pytorch_segment import PyTorchSegment, manifest_of, ports_of, pytorch_segment
-from trtdiag.runtime.segment_program import dynamic_sizes, exported_part, part_module
+from trtdiag.runtime.segment_program import dynamic_sizes, exported_part, part_module, usual_shapes
 from trtdiag.wording import amount
+
+if TYPE_CHECKING:
+    from trtdiag.engine.inductor.package import Code
 
 MOST_DISTINCT = 8
 """Own choice: each segment that differs is compiled, which takes half a minute; the largest are."""
@@ -118,7 +121,7 @@ class TimedSegments:
             like = f"{like}\n{index}"  # values of single numbers may be part of the code
         return TimedSegment(index, part, ports, exporting, like)
 
-    def measure(self, known: Mapping[str, Future[bytes]]) -> None:
+    def measure(self, known: Mapping[str, Future[Code]]) -> None:
         """Time the segments whose code is known by now, those that are alike once; nothing may be compiled meanwhile.
 
         Args:
@@ -155,7 +158,7 @@ class TimedSegments:
                 timed.why = f"no more than {MOST_DISTINCT} that differ are compiled, and these are smaller"
         return [timed for its in order[:MOST_DISTINCT] for timed in its]
 
-    def compile(self, known: dict[str, Future[bytes]], pool: Executor, threads: int) -> None:
+    def compile(self, known: dict[str, Future[Code]], pool: Executor, threads: int) -> None:
         """Begin to compile the segments, those that are alike once.
 
         Args:
@@ -163,18 +166,20 @@ class TimedSegments:
             pool: Where they are compiled.
             threads: How many kernels of each to compile at once.
         """
-        from trtdiag.engine.inductor.package import compiled_code
+        from trtdiag.engine.inductor.compile_segment import compiled_code
 
+        device = self._device.type
         for timed in self._largest():
             try:
-                self._exported[timed.index] = exported_part(self, timed.part, timed.exporting, self._device.type)
+                self._exported[timed.index] = exported_part(self, timed.part, timed.exporting, device)
             except EngineBuildError as error:
                 timed.why = f"{error.message}: {error.because}"
             else:
                 if timed.like not in known:
-                    known[timed.like] = pool.submit(compiled_code, self._exported[timed.index], threads)
+                    own, usual = self._exported[timed.index], usual_shapes(timed.ports)
+                    known[timed.like] = pool.submit(compiled_code, own, device, usual, threads)
 
-    def _take(self, known: Mapping[str, Future[bytes]]) -> None:
+    def _take(self, known: Mapping[str, Future[Code]]) -> None:
         from trtdiag.engine.inductor.package import packed
 
         device, target = self._device.type, self.state.plan.target.version

@@ -10,7 +10,6 @@ from torch.export import Dim, ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.convert.facts import ConvertedSegment, Crossing
-from trtdiag.engine.backend import Profile
 from trtdiag.engine.manifest import EngineInput
 from trtdiag.engine.profiles import network_profile, size_value
 from trtdiag.engine.size_inputs import carrier_rank, carrier_shape, read_size
@@ -62,7 +61,7 @@ def segment_program(
     if network.counts or converted.counts:
         raise refused_part("the data decide sizes in it")
     try:
-        ports = _ports(converted, network_profile(network, dynamic_sizes(opt, network.ranges)))
+        ports = ports_for(converted, dynamic_sizes(opt, network.ranges))
     except TrtdiagError:
         raise
     except Exception as error:
@@ -95,7 +94,11 @@ def exported_part(source: Source, part: CutSegment, ports: Sequence[EngineInput]
     """
     try:
         writing = _Writing(source, part, ports, channels_last=device != "cpu")
-        given = tuple(_example(port, writing.device) for port in ports)
+        pairs = zip(ports, usual_shapes(ports), strict=True)
+        given = tuple(
+            torch.zeros(shape, dtype=torch.uint8 if port.is_size else port.dtype, device=writing.device)
+            for port, shape in pairs
+        )
         dims = tuple(_dims(port) for port in ports)
         with torch.no_grad():
             exported = torch.export.export(writing.module(), given, dynamic_shapes=dims, strict=False)
@@ -126,19 +129,22 @@ def dynamic_sizes(sizes: Mapping[str, int], ranges: Mapping[str, Range]) -> dict
     }
 
 
-def _ports(converted: ConvertedSegment, profile: Profile) -> list[EngineInput]:
-    """The inputs as the engine has them."""
+def ports_for(converted: ConvertedSegment, opt: Mapping[str, int]) -> list[EngineInput]:
+    """The inputs of a segment as its engine has them, tuned for these sizes of the program's symbols."""
     network = converted.network
+    profile = network_profile(network, opt)
     return [
         EngineInput(port.name, tensor.dtype.torch, tensor.shape, profile[port.name], size_value(tensor))
         for port, tensor in zip(network.inputs, network.input_types, strict=True)
     ]
 
 
-def _example(port: EngineInput, device: torch.device) -> torch.Tensor:
-    if port.is_size:
-        return torch.empty(carrier_shape(port, port.profile[0].opt), dtype=torch.uint8, device=device)
-    return torch.zeros([dim.opt for dim in port.profile], dtype=port.dtype, device=device)
+def usual_shapes(ports: Sequence[EngineInput]) -> tuple[tuple[int, ...], ...]:
+    """What inputs have for the sizes that they are tuned for; sizes are the shapes of their carriers."""
+    return tuple(
+        carrier_shape(port, port.profile[0].opt) if port.is_size else tuple(dim.opt for dim in port.profile)
+        for port in ports
+    )
 
 
 def _dims(port: EngineInput) -> dict[int, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from trtdiag.engine.inductor.package import Package
+from trtdiag.engine.inductor.package import Package, code_file
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.size_inputs import carrier_shape
 from trtdiag.errors import ArtifactError
@@ -22,7 +22,7 @@ Run: TypeAlias = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
 
 
 class CompiledCode:
-    """The compiled code of a segment.
+    """The compiled code of a segment: that for the usual sizes where inputs have these, else that for all.
 
     Args:
         package: Holds it, and its weights.
@@ -33,14 +33,12 @@ class CompiledCode:
     """
 
     def __init__(self, package: Package, device: torch.device) -> None:
-        segment = package.segment
+        segment, code = package.segment, package.code
         known = {**segment.state_dict, **segment.constants}
+        self._weights: dict[str, torch.Tensor] = {}  # both have the same
         try:
-            with package.code_file() as file:
-                loaded = _loaded(file, -1 if device.index is None else device.index)
-            wanted = loaded.get_constant_fqns()
-            self._weights = {name: known[name].detach().to(device) for name in wanted}
-            loaded.load_constants(self._weights, check_full_update=True, user_managed=True)
+            self._general = self._loaded(code.general, known, device)
+            self._usual = self._general if code.usual is None else self._loaded(code.usual, known, device)
         except Exception as error:  # foreign code may fail in any way
             raise ArtifactError(
                 "a segment of AOTInductor cannot be loaded",
@@ -48,12 +46,22 @@ class CompiledCode:
                 fix="compile the program again on this machine",
                 reference="engine-damaged",
             ) from error
-        self._loaded, self._run, self._lock = loaded, loaded.loader.run, Lock()
+        self._shapes, self._lock = list(code.shapes), Lock()
+
+    def _loaded(self, code: bytes, known: Mapping[str, torch.Tensor], device: torch.device) -> Any:
+        with code_file(code) as file:
+            loaded = _loaded(file, -1 if device.index is None else device.index)
+        wanted = loaded.get_constant_fqns()
+        self._weights |= {name: known[name].detach().to(device) for name in wanted if name not in self._weights}
+        own = {name: self._weights[name] for name in wanted}
+        loaded.load_constants(own, check_full_update=True, user_managed=True)
+        return loaded
 
     def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
         """The outputs."""
+        code = self._usual if [each.shape for each in inputs] == self._shapes else self._general
         with self._lock:
-            outputs: Sequence[torch.Tensor] = self._run(inputs)
+            outputs: Sequence[torch.Tensor] = code.loader.run(inputs)
         return outputs
 
 
