@@ -48,6 +48,21 @@ class SquareOfTokens(nn.Module):
         return x.reshape(x.shape[0], side, side).relu()
 
 
+class FirstTokens(nn.Module):
+    """Keeps as many tokens as the root says."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, : math.trunc(torch.sym_sqrt(x.shape[1]))] * 2
+
+
+class Levels(nn.Module):
+    """A logarithm of a size is in no expression that is read."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        levels = math.trunc(torch._sym_log2(torch.sym_float(x.shape[1])))
+        return x.reshape(x.shape[0], levels, -1).relu()
+
+
 def fixed(model: nn.Module, height: int, width: int, low: int = LOW, high: int = HIGH) -> Fix:
     h, w = Dim("h", min=low, max=high), Dim("w", min=low, max=high)
     return trtdiag.fix_dims(model, (torch.ones(height, width),), dynamic_shapes={"x": {0: h, 1: w}})
@@ -107,8 +122,33 @@ def test_the_scale_of_the_longest_side_is_no_fraction() -> None:
     assert taken(fix, model) == 25 * 25
 
 
-def test_no_programs_are_offered_by_a_condition_that_was_not_read() -> None:
-    n = Dim("n", min=1, max=64)
-    fix = trtdiag.fix_dims(SquareOfTokens(), (torch.ones(2, 36),), dynamic_shapes={"x": {1: n}})
+def test_a_condition_that_is_not_read_offers_no_programs_and_ends_in_no_traceback() -> None:
+    asked = (Levels(), (torch.ones(2, 16),), {}, {"x": {1: Dim("n", min=1, max=64)}})
+    assert {finding.rule for finding in trtdiag.analyze(asked).findings} >= {"GRD305"}
+    fix = trtdiag.fix_dims(asked)
     assert fix.proven
     assert fix.several is None
+
+
+def test_a_root_keeps_all_sizes_that_have_one() -> None:
+    model = FirstTokens()
+    fix = trtdiag.fix_dims(model, (torch.ones(2, 36),), dynamic_shapes={"x": {1: Dim("n", min=1, max=90)}})
+    assert fix.proven
+    (change,) = fix.changes
+    assert change.kept == (87, 90)  # the root of 1 to 3 is 1, which torch.export takes for a constant
+    program = fix.program.module()
+    for size in (4, 8, 9, 48, 49, 80, 81, 90):
+        x = torch.rand(2, size)
+        assert torch.equal(program(x), model(x)), size
+
+
+@pytest.mark.slow  # quick: a root that any size has
+def test_squares_that_are_evenly_apart_are_one_dim() -> None:
+    model = SquareOfTokens()
+    fix = trtdiag.fix_dims(model, (torch.ones(2, 36),), dynamic_shapes={"x": {1: Dim("n", min=1, max=64)}})
+    assert fix.proven
+    assert [change.kept for change in fix.changes] == [(2, 64)]  # 25 and 36, and no three squares lie evenly
+    program = fix.program.module()
+    for size in (25, 36):
+        x = torch.rand(2, size)
+        assert torch.equal(program(x), model(x))

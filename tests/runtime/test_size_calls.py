@@ -38,6 +38,7 @@ TEXTS = (
     "floor(5*s0/4 + s1/6)",
     "trunc(64 / max(s0, s1)*s0)",
     "ceil(s1 / (s0/3 + 7))",
+    "trunc((s0/3)**0.5 * s1)",
     "s0 if s0 < s1 else 2*s1",
     "s0 // 2 if s0 % 2 == 0 and s1 > 3 else s1",
 )

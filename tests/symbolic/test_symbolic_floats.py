@@ -31,6 +31,8 @@ ROUNDED = {
     "math.floor(n / 0.3)": lambda n: math.floor(n / 0.3),
     "round(0.35*n)": lambda n: round(0.35 * n),
     "round(1.1*n)": lambda n: round(1.1 * n),
+    "math.trunc(torch.sym_float(n)**0.5)": lambda n: math.trunc(n**0.5),
+    "math.ceil(3*torch._sym_sqrt(torch.sym_float(n)))": lambda n: math.ceil(3 * math.sqrt(n)),
     "math.trunc(1.7*(5*math.ceil(n / 5)))": lambda n: math.trunc(1.7 * (5 * math.ceil(n / 5))),
 }
 
@@ -95,6 +97,8 @@ COMPARED = {
     "n / m < 1.4": lambda n, m: n / m < 1.4,
     "n / m == 1.5384615384615385": lambda n, m: n / m == 20 / 13,
     "n / 3 == 13.333333333333334": lambda n, m: n / 3 == 40 / 3,
+    "math.trunc(torch.sym_float(n)**0.5)**2 == n": lambda n, m: math.isqrt(n) ** 2 == n,
+    "n < torch.sym_float(m)**0.5": lambda n, m: n < m**0.5,
     "64 / max(n, m) * torch.sym_float(n) >= 64": lambda n, m: 64 / max(n, m) * n >= 64,
 }
 

@@ -76,6 +76,8 @@ CASES = {
     "Piecewise": (sympy.Piecewise((a, a > 3), (b, True)), "a if a >= 4 else b"),
     "Rational": (a / 4 + sympy.Rational(1, 3), "a / 4 + 1 / 3"),
     "Float": (sympy.Float(0.5) * a, "a / 2"),
+    "FloatPow": (F.FloatPow(F.ToFloat(a), sympy.Float(0.5)), "a**(1 / 2)"),
+    "root": (F.OpaqueUnaryFn_sqrt(F.ToFloat(a)), "a**(1 / 2)"),
     "inverse": (b / a, None),
 }
 
@@ -106,10 +108,10 @@ def test_no_function_of_torch_is_forgotten():
 @pytest.mark.parametrize(
     "expr",
     [
-        F.OpaqueUnaryFn_sqrt(a),
+        F.OpaqueUnaryFn_log2(a),
         F.RoundDecimal(F.IntTrueDiv(a, b), sympy.Integer(2)),
         sympy.sin(a),
-        F.FloatPow(F.ToFloat(a), sympy.Float(0.5)),
+        F.FloatPow(F.ToFloat(a), sympy.Float(0.25)),
         sympy.oo,
         int_oo,
         sympy.nan,

@@ -15,7 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from trtdiag.frontend.fake_call_cache import FakeCallCache
-from trtdiag.symbolic import evaluate, free_symbols, from_sympy
+from trtdiag.symbolic import ExpressionError, evaluate, free_symbols, from_sympy
 from trtdiag.symbolic.expr import Condition, Expr
 
 
@@ -77,7 +77,10 @@ class Point:
         return int(self._number(size.node.expr)) if isinstance(size, torch.SymInt) else size
 
     def _evaluated(self, expr: Any) -> int | bool:
-        ours: Expr | Condition = from_sympy(expr)
+        try:
+            ours: Expr | Condition = from_sympy(expr)
+        except ExpressionError as error:
+            raise UnplaceableError(str(error)) from error
         missing = free_symbols(ours) - self._numbers.keys()
         if missing:
             raise UnplaceableError(f"no number for {', '.join(sorted(missing))}")

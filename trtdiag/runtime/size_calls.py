@@ -15,8 +15,8 @@ import torch
 
 from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.conditions import normalise
-from trtdiag.symbolic.expr import Ceil, Condition, Expr, Floor, FloorDiv, Relation, TrueDiv, Trunc, Where
-from trtdiag.symbolic.float_factors import rounds
+from trtdiag.symbolic.expr import Ceil, Condition, Expr, Floor, FloorDiv, Num, Relation, TrueDiv, Trunc, Where
+from trtdiag.symbolic.float_factors import HALF, rounds
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.tree import is_condition
 
@@ -105,6 +105,8 @@ class _SizeCalls(Fold[Quotient, Any]):
 
     def power(self, base: Expr, exponent: Expr) -> Quotient:
         top, bottom = self.expr(base)
+        if exponent == Num(HALF):
+            return self.call(operator.pow, self.call(operator.truediv, top, bottom), 0.5), 1
         times = self.value(exponent)
         raised = 1 if _is(bottom, 1) else self.call(operator.pow, bottom, times)
         return self.call(operator.pow, top, times), raised

@@ -18,6 +18,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
+from trtdiag.symbolic.float_factors import HALF, root_of
 from trtdiag.symbolic.tree import is_integer, is_total, order_key
 
 _FOLD_BITS = 4096  # a constant power beyond this stays a Pow
@@ -42,6 +43,8 @@ def trunc(operand: Expr | Number) -> Expr:
 def power(base: Expr | Number, exponent: Expr | Number) -> Expr:
     """``base ** exponent``; a negative constant exponent becomes a quotient."""
     root, height = as_expr(base), as_expr(exponent)
+    if height == Num(HALF) and isinstance(root, Num) and root.value >= 0:
+        return number(root_of(root.value))
     if not (isinstance(height, Num) and isinstance(height.value, int)):
         return Pow(root, height)
     count = height.value

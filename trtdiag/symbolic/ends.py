@@ -8,6 +8,7 @@ from functools import reduce
 from math import ceil, floor
 
 from trtdiag.symbolic.build import Number
+from trtdiag.symbolic.float_factors import HALF, root_of
 
 Ends = tuple[Number | None, Number | None]
 ANY: Ends = (None, None)
@@ -145,6 +146,9 @@ def remainder(top: Ends, bottom: Ends, *, integral: bool) -> Ends:
 def to_power(base: Ends, exponent: Ends) -> Ends:
     """Ends of ``a ** n`` for ``n >= 0``."""
     count = exponent[0]
+    if exponent == (HALF, HALF):
+        low, high = (None if end is None else root_of(max(end, 0)) for end in base)
+        return low or 0, high
     if count is None or count != exponent[1] or not isinstance(count, int) or not 0 <= count <= MOST_POWER:
         return (0, None) if base[0] is not None and base[0] >= 0 else ANY
     low = None if base[0] is None else base[0] ** count

@@ -14,7 +14,7 @@ from typing import Any
 
 from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.expr import Condition, Expr, Relation
-from trtdiag.symbolic.float_factors import as_float
+from trtdiag.symbolic.float_factors import HALF, as_float, root_of
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.tree import is_condition
 
@@ -46,12 +46,14 @@ def holds(condition: Condition, values: Values) -> bool:
 
 
 def power_value(base: Number, exponent: Number) -> Number:
-    """``base ** exponent``; the exponent must be an integer of zero or more.
+    """``base ** exponent``; the exponent must be an integer of zero or more, or a half.
 
     Raises:
         OverflowError: The result would be huge.
         ZeroDivisionError: The exponent is negative, where ``Pow`` has no value.
     """
+    if exponent == HALF:
+        return root_of(base)
     if exponent < 0 or exponent.denominator != 1:
         raise ZeroDivisionError("a power is defined for integers of zero or more only")
     bits = max(abs(base.numerator), base.denominator).bit_length()

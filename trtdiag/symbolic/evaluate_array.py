@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from trtdiag.symbolic.ranges import Range
 Arrays = Mapping[str, Any]
 _ONE = ints(1)
 _FLOAT_TO_INT = 1 << 62
+_roots = np.frompyfunc(lambda top, bottom: sqrt(max(top, 0) / bottom).as_integer_ratio(), 2, 2)
 _nearest = np.frompyfunc(lambda top, bottom: (top / bottom).as_integer_ratio(), 2, 2)  # Python rounds it once
 
 
@@ -172,6 +174,8 @@ class _Points(Fold[_Values, Array | bool]):
 
     def powered(self, base: _Values, exponent: _Values) -> _Values:
         count = exponent.top.constant
+        if count == 1 and exponent.bottom.constant == 2:
+            return self.root(base)
         if count is None or exponent.bottom.constant != 1:
             return self.general_power(base, exponent)
         if count < 0:
@@ -180,6 +184,11 @@ class _Points(Fold[_Values, Array | bool]):
         if max(abs(top.low), abs(top.high), base.bottom.high).bit_length() * count > MOST_POWER_BITS:
             raise OverflowError("a power is too large to be computed")
         return reduce(self.mul, [base] * count, _Values(_ONE, _ONE, base.defined))
+
+    def root(self, value: _Values) -> _Values:
+        parts = _roots(*(np.asarray(each.values, dtype=object) for each in (value.top, value.bottom)))
+        top, bottom = (ints(np.asarray(part, dtype=object)) for part in parts)
+        return _Values(top, bottom, _both(value.defined, np.asarray(value.top.values >= 0)))
 
     def general_power(self, base: _Values, exponent: _Values) -> _Values:
         if _fractional(base, exponent):

@@ -111,7 +111,7 @@ class Trunc(Node):
 
 @dataclass(frozen=True, slots=True)
 class Pow(Node):
-    """``base ** exponent`` with an exponent of zero or more."""
+    """``base ** exponent`` with an exponent that is a whole number of zero or more, or a half: a float."""
 
     base: Expr
     exponent: Expr

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from math import sqrt
 
-from trtdiag.symbolic.expr import Add, Ceil, Condition, Expr, Floor, FloorDiv, Mul, Num, TrueDiv, Trunc
+from trtdiag.symbolic.expr import Add, Ceil, Condition, Expr, Floor, FloorDiv, Mul, Num, Pow, TrueDiv, Trunc
 from trtdiag.symbolic.tree import children, is_condition
 
+HALF = Fraction(1, 2)
+"""The exponent of a square root, the only one that is no whole number."""
 _EXACT_BITS = 21
 """Of a factor: with sizes below 2**32, products with it have the 53 bits of a float at most."""
 
@@ -18,7 +21,7 @@ def rounds(expr: Expr | Condition) -> bool:
 
 
 def is_quotient(expr: Expr | Condition) -> bool:
-    """Whether ``expr`` is a float that a division made, or comes of one."""
+    """Whether ``expr`` is a float that a division or a root made, or comes of one."""
     return _floats(expr)[0] or _by_fraction(expr)
 
 
@@ -35,13 +38,26 @@ def computes_with_quotient(expr: Expr | Condition) -> bool:
 
 @lru_cache(maxsize=1 << 13)
 def _floats(expr: Expr | Condition) -> tuple[bool, bool]:
-    """Whether ``expr`` comes of a division by a size, and whether it ``rounds``."""
+    """Whether ``expr`` comes of a division by a size or of a root, and whether it ``rounds``."""
     if isinstance(expr, Num):
         return False, isinstance(expr.value, Fraction) and inexact(expr.value)
     parts = tuple(map(_floats, children(expr)))
     whole = isinstance(expr, Floor | Ceil | Trunc | FloorDiv) or is_condition(expr)
-    quotient = not whole and (isinstance(expr, TrueDiv) or any(part[0] for part in parts))
-    return quotient, computes_with_quotient(expr) or any(part[1] for part in parts)
+    root = isinstance(expr, Pow) and expr.exponent == Num(HALF)
+    quotient = not whole and (root or isinstance(expr, TrueDiv) or any(part[0] for part in parts))
+    return quotient, root or computes_with_quotient(expr) or any(part[1] for part in parts)
+
+
+def root_of(value: int | Fraction) -> Fraction:
+    """The float next to the square root.
+
+    Raises:
+        ZeroDivisionError: ``value`` is negative, where there is none.
+        OverflowError: No float is so great.
+    """
+    if value < 0:
+        raise ZeroDivisionError("a negative number has no square root")
+    return Fraction(sqrt(value))
 
 
 def _by_fraction(expr: Expr | Condition) -> bool:

@@ -9,7 +9,7 @@ from functools import partial, reduce
 from trtdiag.symbolic import build, build_functions
 from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
-from trtdiag.symbolic.float_factors import rounds
+from trtdiag.symbolic.float_factors import HALF, rounds
 from trtdiag.symbolic.tree import is_condition, is_integer, size
 
 
@@ -54,12 +54,19 @@ def round_half_even(arg: Expr) -> Expr:
 def power(base: Expr, exponent: Expr) -> Expr:
     """``base ** exponent`` for the exponents that sizes have."""
     if isinstance(exponent, Num):
+        if exponent.value == HALF:
+            return build_functions.power(base, exponent)
         if not isinstance(exponent.value, int):
             raise FunctionError(f"the power {exponent.value} gives a number that is not rational")
         most = MOST_NUMBER_EXPONENT if isinstance(base, Num) else MOST_EXPONENT
         if abs(exponent.value) > most:
             raise FunctionError(f"the exponent {exponent.value} is larger than {most}")
     return build_functions.power(base, exponent)
+
+
+def root(arg: Expr) -> Expr:
+    """The square root of ``arg``."""
+    return power(arg, build.number(HALF))
 
 
 def shift_left(base: Expr, count: Expr) -> Expr:
@@ -102,6 +109,7 @@ _define("eee", lambda base, divisor, modulus: build.mod(build.floordiv(base, div
 _define("ee", shift_left, "LShift")
 _define("ee", shift_right, "RShift")
 _define("ee", power, "Pow", "PowByNatural", "FloatPow", "pow")
+_define("e", root, "sqrt", "sym_sqrt", "_sym_sqrt", "OpaqueUnaryFn_sqrt")
 _define("e", build.floor, "floor", "Floor", "FloorToInt")
 _define("e", build_functions.ceil, "ceil", "ceiling", "Ceil", "CeilToInt")
 _define("e", build_functions.trunc, "trunc", "Trunc", "TruncToInt", "TruncToFloat", "int", "sym_int")

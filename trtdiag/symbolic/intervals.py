@@ -52,7 +52,7 @@ from trtdiag.symbolic.expr import (
     Trunc,
     Where,
 )
-from trtdiag.symbolic.float_factors import as_float, computes_with_quotient
+from trtdiag.symbolic.float_factors import HALF, as_float, computes_with_quotient
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols, is_integer
@@ -176,6 +176,11 @@ class Intervals(Fold[Ends, "bool | None"]):
                 return self._product_change([(self.expr(arg), self.step(arg, symbol)) for arg in args])
             case Pow(base, Num(count)) if isinstance(count, int) and 1 <= count <= MOST_PRODUCT_RULE:
                 return self._product_change([(self.expr(base), self.step(base, symbol))] * count)
+            case Pow(base, Num(exponent)) if exponent == HALF:
+                low, high = self.step(base, symbol)
+                return (
+                    (0, None) if low is not None and low >= 0 else (None, 0 if high is not None and high <= 0 else None)
+                )
             case Min(args) | Max(args):
                 return reduce(hull, (self.step(arg, symbol) for arg in args))
             case Floor(arg) | Ceil(arg) | Trunc(arg):

@@ -111,7 +111,9 @@ def is_total(node: Expr | Condition) -> bool:
         case FloorDiv(left, right) | Mod(left, right) | TrueDiv(left, right):
             return isinstance(right, Num) and right.value != 0 and is_total(left)
         case Pow(base, exponent):
-            return isinstance(exponent, Num) and exponent.value >= 0 and is_total(base)
+            return (
+                isinstance(exponent, Num) and isinstance(exponent.value, int) and exponent.value >= 0 and is_total(base)
+            )
         case _:
             return all(is_total(child) for child in children(node))
 
