@@ -76,7 +76,7 @@ CASES = {
     "Piecewise": (sympy.Piecewise((a, a > 3), (b, True)), "a if a >= 4 else b"),
     "Rational": (a / 4 + sympy.Rational(1, 3), "a / 4 + 1 / 3"),
     "Float": (sympy.Float(0.5) * a, "a / 2"),
-    "FloatPow": (F.FloatPow(F.ToFloat(a), sympy.Float(0.5)), "a**(1 / 2)"),
+    "half FloatPow": (F.FloatPow(F.ToFloat(a), sympy.Float(0.5)), "a**(1 / 2)"),
     "root": (F.OpaqueUnaryFn_sqrt(F.ToFloat(a)), "a**(1 / 2)"),
     "inverse": (b / a, None),
 }
