@@ -9,8 +9,8 @@ from dataclasses import replace
 from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
-from trtdiag.fixdims.fix import Alternative, Change, Reason
-from trtdiag.fixdims.plain_numbers import BRANCH, PYTHON, no_number
+from trtdiag.fixdims.fix import BRANCH, PYTHON, Alternative, Change, Reason
+from trtdiag.fixdims.plain_numbers import no_number
 from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Range, ValueSet

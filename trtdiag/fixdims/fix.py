@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -43,6 +44,10 @@ class Reason:
     counterexample: str = ""
 
 
+PYTHON = "a Python condition"
+"""What a reason is ``by`` where the code itself asked."""
+BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")
+"""A line of code that goes two ways."""
 _MOST_TOLD = 4
 ALLOWED = "allowed by the guards, but no single Dim says it"
 """The note of the alternative that is the exact allowed set."""

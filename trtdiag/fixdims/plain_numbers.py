@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from trtdiag.fixdims.fix import Reason
+from trtdiag.fixdims.fix import BRANCH, PYTHON, Reason
 from trtdiag.graph.source import Frame
 
-PYTHON = "a Python condition"
-BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")
 # By the call, as of torch 2.13.
 INSTEAD_OF_NUMBER = {
     "linspace": "start + torch.arange({n}) * ((end - start) / ({n} - 1))",

@@ -45,19 +45,22 @@ def in_order(write: Writer, key: Value, below: int | None = None, *, descending:
     signed = below is None
     bits = key.dtype.torch.itemsize * 8 if below is None else max(1, (below - 1).bit_length())
     for place in range(0, bits, _BITS):
-        # The last digit of any number is from -8 to 7.
-        last = signed and place + _BITS >= bits
-        above = integer_quotient(write, rest, write.scalar(_DIGITS, rest), _DIGITS)
-        digit = rest + _DIGITS // 2 if last else rest - above * _DIGITS
+        last = place + _BITS >= bits
+        if last:  # nothing is above it, and of numbers that may be negative it is from -8 to 7
+            moved, digit = [order], rest + _DIGITS // 2 if signed else rest
+        else:
+            above = integer_quotient(write, rest, write.scalar(_DIGITS, rest), _DIGITS)
+            moved, digit = [order, above], rest - above * _DIGITS
         digit = write.scalar(_DIGITS - 1, digit) - digit if descending else digit
         hits = write.cast(write.unsqueeze(digit, [1]).eq(digits), DType.INT32)
         before = _running(write, hits)
         smaller = _exclusive(write, write.reduce(Fold.SUM, hits, [0], keep_dims=True))
         to = write.reduce(Fold.SUM, hits * (before + smaller - 1), [1])
-        pair = write.concat([write.unsqueeze(x, [1]) for x in (above, order)], 1)
-        nothing = write.filled(pair.shape, 0, pair.dtype)
-        pair = overwritten(write, nothing, write.unsqueeze(to, [1]), pair, ScatterMode.ND)
-        rest, order = (write.squeeze(write.part(pair, 1, side, 1), [1]) for side in (0, 1))
+        rows = write.concat([write.unsqueeze(x, [1]) for x in moved], 1)
+        nothing = write.filled(rows.shape, 0, rows.dtype)
+        rows = overwritten(write, nothing, write.unsqueeze(to, [1]), rows, ScatterMode.ND)
+        order, *above_it = (write.squeeze(write.part(rows, 1, column, 1), [1]) for column in range(len(moved)))
+        rest = above_it[0] if above_it else rest
     places = write.cast(order, write.index)
     return write.add(Gather(GatherMode.DEFAULT, 0), key, places), places
 
