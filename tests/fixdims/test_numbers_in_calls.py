@@ -31,6 +31,14 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: x * torch.logspace(0, 1, n),
         lambda x, n: x * 10 ** (0 + torch.arange(n) * ((1 - 0) / (n - 1))),
     ),
+    "fftfreq": (
+        lambda x, n: x * torch.fft.fftfreq(n),
+        lambda x, n: x * (((torch.arange(n) + n // 2) % n - n // 2) / n),
+    ),
+    "rfftfreq": (
+        lambda x, n: x[:, :1] * torch.fft.rfftfreq(n),
+        lambda x, n: x[:, :1] * (torch.arange(n // 2 + 1) / n),
+    ),
     "hann_window": (
         lambda x, n: x * torch.hann_window(n),
         lambda x, n: x * torch.sin(math.pi * torch.arange(n) / n) ** 2,
@@ -111,6 +119,7 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
             OP,
             "the size that is wanted (size=...) in place of scale_factor=...",
         ),
+        ("h == 144", "k = torch.fft.rfftfreq(h)", OP, "torch.arange(h // 2 + 1) / h"),
         ("h == 144", "F.interpolate(y, size=h)", OP, None),
         ("h == 144", "if len(ids) != batch:", PYTHON, "x.shape[0] in place of len(x)"),
         ("h == 144", "y = f(x, int(scale))", OP, None),
@@ -136,6 +145,16 @@ def test_a_number_that_leaves_multiples_is_written_otherwise_too() -> None:
     one = only(ASKED, EIGHTS, because("trunc(h*(64 / max(h, w))) == 45", "nh = int(h * scale)", PYTHON))
     assert one is not None
     assert one.text.startswith("write math.trunc(...) in place of int(...)")
+
+
+def test_the_length_of_a_recurrent_layer_is_one_number() -> None:
+    reason = because("h // 4 == 36", "y, _ = self.rnn(y)", "aten.tensor_split.sections")
+    one = only(ASKED, STATIC, reason)
+    assert one is not None
+    assert one.text.startswith("pad to one length, or export one program for each: torch.export runs the recurrent")
+    assert "at net.py:7 step by step, 36 times" in one.text
+    own = because("h // 4 == 36", "a, b = torch.tensor_split(y, n)", "aten.tensor_split.sections")
+    assert only(ASKED, STATIC, own) is None
 
 
 def test_a_comparison_stays_one() -> None:

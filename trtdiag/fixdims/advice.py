@@ -10,7 +10,7 @@ from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.fix import BRANCH, PYTHON, Alternative, Change, Reason
-from trtdiag.fixdims.plain_numbers import no_number
+from trtdiag.fixdims.plain_numbers import no_length, no_number
 from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Range, ValueSet
@@ -148,7 +148,7 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         frame = _asking(reason)
         if frame is None or not frame.code:
             continue
-        text = _other_form(reason, frame) or no_number(reason, frame)
+        text = _other_form(reason, frame) or no_length(reason, frame) or no_number(reason, frame)
         if text is None and change.kind != "multiple":
             text = (
                 _pinned(reason, frame)

@@ -11,6 +11,8 @@ from trtdiag.graph.source import Frame
 INSTEAD_OF_NUMBER = {
     "linspace": "start + torch.arange({n}) * ((end - start) / ({n} - 1))",
     "logspace": "base ** (start + torch.arange({n}) * ((end - start) / ({n} - 1)))",
+    "fftfreq": "((torch.arange({n}) + {n} // 2) % {n} - {n} // 2) / {n}",
+    "rfftfreq": "torch.arange({n} // 2 + 1) / {n}",
     "hann_window": "torch.sin(math.pi * torch.arange({n}) / {n}) ** 2",
     "hamming_window": "0.54 - 0.46 * torch.cos(2 * math.pi * torch.arange({n}) / {n})",
     "one_hot": "(indices[..., None] == torch.arange({n})).long()",
@@ -31,11 +33,22 @@ INSTEAD_OF_NUMBER = {
 _OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len"])
 """TorchDynamo keeps what these are given as a size (torch 2.13)."""
 _NUMBER_CALL = re.compile(
-    r"(?<!\w)(?<!\w\.)(?:(?:torch|F|nn\.functional|torch\.nn\.functional)\.)?"
+    r"(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
+_BY_STEPS = "aten.tensor_split.sections"
+"""What LSTM, GRU and RNN are taken apart into (torch 2.13), where the model's line has no such call."""
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
 _IS_NUMBER = re.compile(r"(?P<size>.+) == (?P<value>\d+)(?: / \d+)?(?:: .*)?", re.DOTALL)
+
+
+def no_length(reason: Reason, frame: Frame) -> str | None:
+    """What to do with a recurrent layer, of which torch.export makes as many steps as the example has."""
+    match = _IS_NUMBER.fullmatch(reason.text)
+    if match is None or reason.by != _BY_STEPS or "split" in frame.code:
+        return None
+    why = f"torch.export runs the recurrent layer at {frame} step by step, {match['value']} times"
+    return f"pad to one length, or export one program for each: {why}: {frame.code.strip()}"
 
 
 def no_number(reason: Reason, frame: Frame) -> str | None:
