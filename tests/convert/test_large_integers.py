@@ -78,3 +78,14 @@ def test_the_order_of_any_numbers(count: int, descending: bool, monkeypatch: pyt
         return torch.sort(x, stable=True, descending=descending)
 
     assert _differ(in_order, _numbers(count), 4097) == [0, 0]
+
+
+@pytest.mark.parametrize(("dtype", "layers"), [(torch.bool, 80), (torch.int32, 430)])
+def test_the_order_of_bools_takes_one_digit(dtype: torch.dtype, layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topk, "MOST_PAIRS", 100)
+    x = (_numbers(257) & 3).to(dtype)
+    dims = ({0: Dim("n", min=2, max=4097)},)
+    original, segment = converted(lambda _, x: torch.sort(x, stable=True), (x,), dims, "8.6")
+    for got, want in zip(run(segment.network, [x]), original(x), strict=True):
+        assert torch.equal(got, want)
+    assert len(segment.network.layers) < layers

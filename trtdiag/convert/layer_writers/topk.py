@@ -102,9 +102,11 @@ def _many(write: Writer, x: Value, axis: int, k: Expr, op: TopKOperation) -> tup
 
 
 def _bound(x: Value) -> int | None:
-    """What whole numbers are below that a TopK gave as places; ``None`` for others."""
-    while isinstance(x.made_by, (Shuffle, Cast)):
+    """What whole numbers are below that a TopK gave as places, or that were bools; ``None`` for others."""
+    while x.dtype is not DType.BOOL and isinstance(x.made_by, (Shuffle, Cast)):
         x = x.sources[0]
+    if x.dtype is DType.BOOL:
+        return 2
     layer = x.made_by
     if not isinstance(layer, TopK) or not x.sources[0].dtype.is_float or x.dtype.is_float:
         return None
