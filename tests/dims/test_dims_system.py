@@ -65,6 +65,14 @@ def test_a_joint_guard_is_judged_where_the_single_ones_hold() -> None:
     assert alone.proof.checked > 0
 
 
+def test_a_guard_that_no_size_satisfies_stands_beside_a_joint_one() -> None:
+    ranges = {"s0": Range(2, 40), "s1": Range(3, 41)}
+    guards = ["2*L['x'].size()[0] == 7", "L['x'].size()[0] < L['x'].size()[1]"]
+    never, joint = dim_system(program(ranges, guards, hints={"s0": 4, "s1": 7})).constraints
+    assert (never.verdict, never.symbols) == (Verdict.BREAKS, ())
+    assert (joint.verdict, joint.follows) == (Verdict.BREAKS, False)
+
+
 def test_the_same_guard_from_two_places_keeps_the_better_line() -> None:
     text = "L['x'].size()[0] % 8 == 0"
     guards = [

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.nn import functional as F
 
 import trtdiag
 from tests.harness.rows import each
@@ -61,6 +62,18 @@ class Levels(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         levels = math.trunc(torch._sym_log2(torch.sym_float(x.shape[1])))
         return x.reshape(x.shape[0], levels, -1).relu()
+
+
+class ScaledPositions(nn.Module):
+    """As DINO scales its table of positions: torch.export makes numbers of the factors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1, 2, 4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h, w = x.shape[0] // 8, x.shape[1] // 8
+        return F.interpolate(self.table, scale_factor=((h + 0.1) / 4, (w + 0.1) / 4), mode="bicubic") + x.mean()
 
 
 def fixed(model: nn.Module, height: int, width: int, low: int = LOW, high: int = HIGH) -> Fix:
@@ -120,6 +133,19 @@ def test_the_scale_of_the_longest_side_is_no_fraction() -> None:
     assert fix.proven
     assert fix.outcome.value == "changed"  # at 49 the side is 63
     assert taken(fix, model) == 25 * 25
+
+
+@pytest.mark.slow  # quick: tests/symbolic holds such a sum to Python's
+def test_a_factor_with_a_tenth_more_is_one_number_of_patches() -> None:
+    model = ScaledPositions()
+    fix = fixed(model, 40, 30)
+    assert fix.proven
+    assert [change.kept for change in fix.changes] == [(8, 33), (8, 33)]
+    assert all("size=..." in change.model_change.text for change in fix.changes if change.model_change)
+    program = fix.program.module()
+    for size in ((40, 24), (47, 31), (43, 29)):
+        x = torch.rand(size)
+        assert torch.equal(program(x), model(x))
 
 
 def test_a_condition_that_is_not_read_offers_no_programs_and_ends_in_no_traceback() -> None:

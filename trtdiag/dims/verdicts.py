@@ -163,7 +163,7 @@ class Judge:
     def joint(self, condition: Condition, origin: GuardOrigin, causes: Sequence[Constraint]) -> Constraint:
         """The verdict on a condition of several symbols, where the causes hold."""
         box = {symbol: self.solved.box[symbol] for symbol in sorted(free_symbols(condition))}
-        mine = [c.condition for c in causes if c.symbols[0] in box]
+        mine = [c.condition for c in causes if c.symbols and c.symbols[0] in box]
         sets = {s: self.solved.all(s, [c for c in mine if free_symbols(c) == {s}]) for s in box}
         values = {s: ValueSet.full(box[s]) if found is None else found.values for s, found in sets.items()}
         ends = {s: Range(v.min, v.max if v.count is not None else None) for s, v in values.items()}

@@ -88,9 +88,9 @@ def compare(relation: Relation, left: Expr | Number, right: Expr | Number) -> Co
 def _compare_floats(relation: Relation, terms: Sequence[tuple[Number, Expr]], constant: Number) -> Condition | None:
     """The comparison of a float with a whole number, by whole ones; ``None`` where floats compare as fractions do."""
     floats = [mul(part, rest) for part, rest in terms if not (is_integer(rest) and isinstance(part, int))]
-    if len(floats) != 1:
+    if len(floats) > 1:
         return None
-    if not rounds(floats[0]):
+    if not floats or not rounds(floats[0]):
         nearest = simplest(constant)
         return None if nearest == constant else compare(relation, build.add(*(mul(*each) for each in terms)), -nearest)
     if not is_integer(as_expr(constant)):

@@ -9,6 +9,7 @@ from math import sqrt
 from trtdiag.symbolic.expr import Add, Ceil, Condition, Expr, Floor, FloorDiv, Mul, Num, Pow, TrueDiv, Trunc
 from trtdiag.symbolic.tree import children, is_condition
 
+_MOST_OF_SUM = 1 << 10
 HALF = Fraction(1, 2)
 """The exponent of a square root, the only one that is no whole number."""
 _EXACT_BITS = 21
@@ -86,9 +87,12 @@ def simplest(value: int | Fraction) -> int | Fraction:
     """The fraction of the smallest numbers that is this float: 3 / 5 for 0.6.
 
     A quotient of two sizes is equal to it, below or above where it is so as a float: two quotients of sizes below 2**21
-    are farther apart than floats are.
+    are farther apart than floats are.  What sums of floats make is near such a fraction: -5 of 0.1 - 5.1.
     """
     if isinstance(value, int) or not inexact(value):
         return value
     near = value.limit_denominator(1 << _EXACT_BITS)
-    return near if as_float(near) == value and not inexact(near) else value
+    if as_float(near) == value and not inexact(near):
+        return near
+    near = value.limit_denominator(_MOST_OF_SUM)
+    return near if abs(near - value) <= abs(value) / (1 << 48) else value
