@@ -1,6 +1,7 @@
-"""Pages in the system's Chromium, driven by Playwright: one browser for each test process, one context for each page.
+"""Pages in the system's Chromium, driven by Playwright: one browser for each test process, one tab for what is alike.
 
-Nothing outside the page can be reached (the context is offline), and each page comes from a file, as a user opens it.
+A tab begins with a process, which takes as long as ten pages.  Nothing outside the page can be reached (the tab is
+offline), and each page comes from a file, as a user opens it.
 """
 
 from __future__ import annotations
@@ -66,32 +67,53 @@ def _browser() -> Any:
 
 
 @contextmanager
-def page_of(html: str, fragment: str = "", **context: Any) -> Iterator[tuple[Any, Seen]]:
+def page_of(html: str, fragment: str = "", fresh: bool = False, **context: Any) -> Iterator[tuple[Any, Seen]]:
     """The page, open and with its explorer drawn (where it has one and may run it), and what it does.
 
     Args:
         html: The page.
         fragment: What the address ends with (``#GRD301-1``).
-        context: Of the browser: ``viewport``, ``color_scheme``, ``java_script_enabled``.
+        fresh: In a tab that nothing was shown in before, as times are taken.
+        context: Of the browser: ``viewport``, ``color_scheme``, ``java_script_enabled``, ``permissions``.
     """
     seen = Seen()
+    viewport, scheme = context.pop("viewport", WINDOW), context.pop("color_scheme", "light")
+    key = repr(sorted(context.items()))
+    page = None if fresh else _tabs.pop(key, None)
+    if page is None:
+        page = _browser().new_context(offline=True, **context).new_page()
+    page.set_viewport_size(viewport)
+    page.emulate_media(color_scheme=scheme, media="null")
+    heard = {
+        "console": lambda said: seen.console.append(said.text) if said.type in _FAULTS else None,
+        "pageerror": lambda error: seen.console.append(str(error)),
+        "request": lambda request: seen.requests.append(request.url),
+    }
+    for event, hear in heard.items():
+        page.on(event, hear)
+    done = False
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "page.html"
         path.write_text(html, encoding="utf-8")
-        opened = _browser().new_context(**{"offline": True, "viewport": WINDOW, **context})
         try:
-            page = opened.new_page()
-            page.on("console", lambda said: seen.console.append(said.text) if said.type in _FAULTS else None)
-            page.on("pageerror", lambda error: seen.console.append(str(error)))
-            page.on("request", lambda request: seen.requests.append(request.url))
             page.goto(path.as_uri() + fragment)
             if 'id="explorer"' in html and "srcdoc=" not in html and context.get("java_script_enabled", True):
                 page.wait_for_selector(".explorer .box", state="attached", timeout=20_000)
             yield page, seen
+            done = True
         finally:
-            opened.close()
+            for event, hear in heard.items():
+                page.remove_listener(event, hear)
+            if done and not fresh and key not in _tabs:
+                page.mouse.move(0, 0)  # what it lies over looks otherwise
+                page.goto("about:blank")
+                _tabs[key] = page
+            else:  # one that failed may be in any state
+                page.context.close()
 
 
+_tabs: dict[str, Any] = {}
+"""Open, with nothing in them, by what of a context stays as it was made."""
 _FAULTS = ("error", "warning", "assert")
 
 
