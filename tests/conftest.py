@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,12 @@ from tests.random_cases import take_fewer
 # import, took a third of collecting the tests.
 gc.disable()
 
+SLOW_ROWS = frozenset(
+    line
+    for line in Path(__file__).with_name("slow_rows.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if "not slow" in config.option.markexpr:
@@ -19,6 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
     hands_out = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     if not hands_out:
         config.pluginmanager.import_plugin("tests.torch_settings")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid in SLOW_ROWS:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+from itertools import groupby
+from pathlib import Path
+
 import pytest
 
+from tests.conftest import SLOW_ROWS
 from tests.harness.rows import each
 
 TAKEN: list[tuple[int, str]] = []
@@ -41,3 +46,13 @@ def test_the_rows_that_fail_are_named_and_the_others_are_taken() -> None:
 def test_no_rows_are_a_mistake() -> None:
     with pytest.raises(AssertionError, match="no rows"):
         each("word", [])
+
+
+def test_rows_left_to_the_whole_run_are_of_tests_that_there_are() -> None:
+    """A row that was renamed is quick again; a test that was renamed is told here."""
+    root = Path(__file__).resolve().parent.parent
+    tests = sorted(tuple(row.partition("[")[0].split("::")) for row in SLOW_ROWS)
+    for path, names in groupby(tests, key=lambda test: test[0]):
+        tree = ast.parse((root / path).read_text(encoding="utf-8"))
+        there = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert {name[-1] for name in names} <= there, path
