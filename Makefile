@@ -4,7 +4,7 @@
 #   VENV     where the virtual environment is                         (default .venv)
 #   ARGS     more arguments for pytest, `make test ARGS="-k guards"`; then without the budgets  (default none)
 #   TORCH    the torch that `make test-torch` takes, in a virtual environment of its own
-#   JOBS     how many processes run tests side by side                (default: one for each core)
+#   JOBS     how many processes run tests side by side, 0 for this one (default: one for each core)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -99,6 +99,7 @@ $(VENV)/.torch: $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "trtdiag needs Python 3.10 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1).  Try: make PYTHON=python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --no-compile 'pip>=25' || echo "pip stays as Python has brought it: it takes twice as long"
 	$(INSTALL) torch
 	@touch $@
 
