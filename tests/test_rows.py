@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from itertools import groupby
 from pathlib import Path
 
@@ -53,6 +52,5 @@ def test_rows_left_to_the_whole_run_are_of_tests_that_there_are() -> None:
     root = Path(__file__).resolve().parent.parent
     tests = sorted(tuple(row.partition("[")[0].split("::")) for row in SLOW_ROWS)
     for path, names in groupby(tests, key=lambda test: test[0]):
-        tree = ast.parse((root / path).read_text(encoding="utf-8"))
-        there = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-        assert {name[-1] for name in names} <= there, path
+        text = (root / path).read_text(encoding="utf-8")
+        assert [name for _, *_, name in names if f"def {name}(" not in text] == [], path

@@ -142,6 +142,7 @@ def test_a_way_that_breaks_is_a_row(compiled: CompiledProgram, monkeypatch: pyte
     assert found.results[0].ways[0].ms is not None
 
 
+@pytest.mark.slow  # quick: tests/cli/test_bench_cli.py
 def test_saved_program_is_timed_beside_its_file(tmp_path: Path) -> None:
     module, args, kwargs, dims = build()
     torch.export.save(torch.export.export(module, args, kwargs, dynamic_shapes=dims), tmp_path / "small.pt2")

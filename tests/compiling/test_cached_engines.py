@@ -32,6 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
+@pytest.mark.slow  # quick: rebuilding builds nothing again
 def test_python_finds_the_engines_of_another_compilation(tmp_path: Path) -> None:
     options = with_changes(
         CompileOptions(), {"backend": "reference", "engine_cache": tmp_path, "verify": False, "target": "10.16"}

@@ -67,6 +67,7 @@ def test_it_is_verified_at_the_sizes_that_it_is_tuned_for() -> None:
     assert tuned[0].passed
 
 
+@pytest.mark.slow  # quick: tests/cli/test_compile_cli.py
 def test_errors_stop_it_unless_forced() -> None:
     with pytest.raises(DiagnosisError) as caught:
         trtdiag.compile(unbounded(), backend="reference")
@@ -90,11 +91,13 @@ def test_usual_sizes_are_the_users() -> None:
     assert [(dim.min, dim.opt, dim.max) for dim in dims] == [(1, 8, 9), (2, 31, 33), (5, 5, 5)]
 
 
+@pytest.mark.slow  # quick: tests/shapes/test_profile.py
 def test_a_usual_size_outside_the_range_is_refused() -> None:
     with pytest.raises(DimsError, match="batch"):
         trtdiag.compile(mlp(), backend="reference", opt={"batch": 10})
 
 
+@pytest.mark.slow  # quick: tests/convert/test_engine_plan.py, tests/partition/test_partition_options.py
 def test_full_or_not_at_all() -> None:
     with pytest.raises(UnsupportedOpError, match=r"aten\.relu"):
         trtdiag.compile(mlp(), backend="reference", keep_in_torch="aten.relu", require_full=True)

@@ -31,6 +31,7 @@ def test_networks_in_half_precision(source, precision, target):
     assert HALVES[precision] in dtypes
 
 
+@pytest.mark.slow  # quick: tests/lower/test_precision_rules.py
 def test_a_target_without_bfloat16_leaves_it_to_pytorch():
     found = compiled(conv_net(), Precision.BF16, "8.6")
     assert found.verification is not None

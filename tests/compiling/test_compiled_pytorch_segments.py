@@ -113,6 +113,7 @@ class TestChoosing:
         ("name", "kinds"),
         [pytest.param(NONE, ["inductor"], marks=pytest.mark.slow), (MIXED, ["reference", "inductor"])],
     )
+    @pytest.mark.slow  # quick: what is faster is called, what is not stays eager
     def test_other_engines_may_become_one_segment_with_what_stays(
         self, name: str, kinds: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -129,6 +129,7 @@ def test_a_dim_that_hangs_on_a_count_keeps_its_meaning() -> None:
     assert {str(symbol) for symbol in call.meta["unbacked_bindings"]} == set(found.compiled.manifests[0].counts)
 
 
+@pytest.mark.slow  # quick: an engine behind it takes any count
 def test_left_to_pytorch_it_splits_the_program() -> None:
     options = _options(keep_in_torch=("aten.index.Tensor", "aten.nonzero.default"))
     found = compile_in_stages(asked("cloud"), options)

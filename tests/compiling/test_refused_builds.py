@@ -115,6 +115,7 @@ def _agrees(found: State, module: torch.nn.Module) -> None:
         torch.testing.assert_close(found.compiled(x), module(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow  # quick: it is said, saved and known again, below
 def test_what_enters_the_op_becomes_an_output_in_every_block(monkeypatch: pytest.MonkeyPatch) -> None:
     found, made, module = _compiled(monkeypatch, _fused)
     _agrees(found, module)
@@ -165,6 +166,7 @@ def test_an_op_that_is_refused_anyhow_is_left_to_pytorch(monkeypatch: pytest.Mon
     torch.testing.assert_close(found.compiled(x), module(x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow  # quick: an op that is refused anyhow, above
 def test_a_single_layer_that_is_named_is_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(network: Network) -> tuple[str, ...]:
         return tuple(_of(network, "tanh")[:1])
@@ -254,6 +256,7 @@ def test_the_page_and_the_terminal_say_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert f"note: {told}" in console.export_text()
 
 
+@pytest.mark.slow  # quick: the like in other engines, above
 def test_the_engine_that_is_refused_is_the_one_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Split(torch.nn.Module):
         """Two engines with an op between them that PyTorch computes."""

@@ -56,6 +56,7 @@ def _right(program: CompiledProgram, seed: int, size: int) -> None:
 
 # Quick: some threads share a program, and none has one for itself alone.
 @pytest.mark.parametrize("count", [3, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, MANY))])
+@pytest.mark.slow  # quick: tests/runtime/test_torch_compile.py
 def test_threads_run_programs_that_none_has_run_before(count: int) -> None:
     """One program for all threads, or one for each; every thread begins at once, at sizes of its own."""
     programs = [_made(seed) for seed in range(count)]

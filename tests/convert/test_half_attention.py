@@ -74,6 +74,7 @@ def _compiled(module: nn.Module, given: list[Tensor], **options: object) -> nn.M
         pytest.param(128, 4.0, None, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow  # quick: one pattern, compared with PyTorch, below
 def test_the_error_is_at_most_twice_that_of_pytorch(width: int, spread: float, scale: float | None) -> None:
     module, example = Attends(scale), _given(2, 8, width, spread, "cpu")
     compiled = _compiled(module, example, target="8.6", backend="reference")

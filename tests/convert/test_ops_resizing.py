@@ -93,6 +93,7 @@ def test_smooth_by_factor_of_any_size(name: str, factor: float) -> None:
 @pytest.mark.parametrize("size", [[22, 5], *(pytest.param(size, marks=pytest.mark.slow) for size in ([1, 1], [11, 9]))])
 # Quick: corners that are not aligned; by factors they are, too.
 @pytest.mark.parametrize("align", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick: by factor, here
 def test_smooth_by_size(size: list[int], align: bool) -> None:
     x = _image(2)
     for name in ("upsample_bilinear2d", *_BLURRED):

@@ -178,6 +178,7 @@ def test_more_elements_than_the_layer_puts_in_order(
 # Quick: downwards, as top-k goes, and 64 bits, whose digits are those of 32 and as many again.
 @pytest.mark.parametrize("descending", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [pytest.param(torch.int32, marks=pytest.mark.slow), torch.int64], ids=str)
+@pytest.mark.slow  # quick: any numbers, in test_large_integers.py
 def test_whole_numbers_are_put_in_order_by_their_digits(
     dtype: torch.dtype, descending: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

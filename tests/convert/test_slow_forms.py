@@ -123,6 +123,7 @@ def test_float16_pixels_move_by_weights_on_8_6(channels: int, factor: int) -> No
 @thinned(
     ("target", "precision"), [("8.6", Precision.KEEP), ("11.4", Precision.FP16), ("10.16", Precision.FP16)], every=9
 )
+@pytest.mark.slow  # quick: moved pixels are exactly the same
 def test_other_pixels_are_shuffled(target: str, precision: Precision) -> None:
     layers = [placed.layer for placed in segment_of(Grown(8, 2), target, precision).network.layers]
     assert not any(isinstance(layer, Deconvolution) for layer in layers)
@@ -130,6 +131,7 @@ def test_other_pixels_are_shuffled(target: str, precision: Precision) -> None:
 
 # Quick: the least and the greatest.
 @thinned("channels", [1, 3, 7, 12], every=4)
+@pytest.mark.slow  # quick: moved pixels are exactly the same
 def test_channels_that_are_no_eights_are_shuffled(channels: int) -> None:
     layers = [placed.layer for placed in segment_of(Grown(channels, 2), "8.6", Precision.FP16).network.layers]
     assert not any(isinstance(layer, Deconvolution) for layer in layers)

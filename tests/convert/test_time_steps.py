@@ -71,6 +71,7 @@ def inputs(batch: int, steps: int) -> tuple[torch.Tensor, ...]:
         *(pytest.param(t, t != "11.4", 7, marks=pytest.mark.slow) for t in ("8.6", "10.16", "11.4", "rtx-1.7")),
     ],
 )
+@pytest.mark.slow  # quick: a loop, above; both directions in tests/lower/test_recurrent.py
 def test_a_recurrence_in_both_directions(
     target: str, biased: bool, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

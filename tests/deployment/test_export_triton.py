@@ -375,6 +375,7 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> None:
     "name", [pytest.param(name, marks=() if "steps first" in name else pytest.mark.slow) for name in RECURRENT]
 )
 @pytest.mark.usefixtures("loops")
+@pytest.mark.slow  # quick: a state of the samples before leaves none
 def test_recurrent_layers_have_a_batch(name: str, tmp_path: Path) -> None:
     program = compiled(RECURRENT[name], trtdiag.Input((1, 3, 3), (2, 3, 3), (7, 3, 3)))
     (engine,) = engine_nodes(program.exported_program)

@@ -81,6 +81,7 @@ def answer(text: str) -> Fix | None:
 
 @given(texts())
 @settings(max_examples=cases(200), deadline=None)
+@pytest.mark.slow  # quick: pieces of messages in any order
 def test_arbitrary_text_is_read(text: str) -> None:
     answer(text)
 

@@ -25,6 +25,7 @@ def facts(program: ExportedProgram) -> tuple[tuple[QuantizedTensor, ...], list[s
     return report.analysis.dtypes.quantized, [f.rule for f in report.analysis.findings if f.rule in NEW]
 
 
+@pytest.mark.slow  # quick: tests/compiling/test_compile_int8.py
 def test_what_is_calibrated_here_has_nothing_to_find() -> None:
     made, _, _ = calibrated(folded(capture(exported_net())), calls(images(1)), (), lambda _step: None)
     assert made.exported is not None

@@ -33,6 +33,7 @@ def test_own_code_on_a_target_without_a_layer_for_caches(steps: int, capsys: pyt
 
 
 @pytest.mark.parametrize("steps", [12, pytest.param(200, marks=SLOW)])
+@pytest.mark.slow  # quick: caches in tests/runtime/test_loaded_caches.py
 def test_own_code_on_a_target_that_writes_in_place(steps: int, capsys: pytest.CaptureFixture[str]) -> None:
     called, loaded = lines(capsys, "own", "--target", "11.4", "--steps", str(steps))
     assert called == (0, 0, 0)

@@ -91,10 +91,9 @@ PADDINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "last" else pytest.mark.slow) for name in PADDINGS]
-)
-@pytest.mark.parametrize("start", [pytest.param(40, marks=pytest.mark.slow), 41])  # of 40 nothing is padded
+@pytest.mark.parametrize("name", PADDINGS)
+@pytest.mark.parametrize("start", [40, 41])  # of 40 nothing is padded
+@pytest.mark.slow  # quick: the text of the advice, below
 def test_padding_works_when_followed_over_the_whole_asked_range(name: str, start: int) -> None:
     rest, dims, rank, line = PADDINGS[name]
     low, high = 17, 8 * 23 + rest

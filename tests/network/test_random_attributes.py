@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
+import pytest
 import torch
 import torch.nn.functional as F
 from network_cases import ORIGIN
@@ -48,6 +49,7 @@ def _pads(before: Sequence[int], after: Sequence[int]) -> list[int]:
 
 
 @each("seed", SEEDS)
+@pytest.mark.slow  # quick: layers in test_layer_kinds.py, ops in tests/convert
 def test_convolutions(seed: int) -> None:
     pick = random.Random(seed)
     torch.manual_seed(seed)
@@ -75,6 +77,7 @@ def test_convolutions(seed: int) -> None:
 
 
 @each("seed", SEEDS)
+@pytest.mark.slow  # quick: layers in test_layer_kinds.py, ops in tests/convert
 def test_poolings(seed: int) -> None:
     pick = random.Random(seed)
     torch.manual_seed(seed)

@@ -132,6 +132,7 @@ def test_the_encoder_that_pools_pairs() -> None:
     assert "ART802" in _errors(report)
 
 
+@pytest.mark.slow  # quick: tests/fixdims/test_from_text.py exports its code
 def test_the_suggested_dims_export() -> None:
     """What the report says to declare, pasted: torch 2.11 asks for pairs of columns too, 2.13 does not."""
     namespace: dict[str, Any] = {"Dim": Dim, **ENCODED_DIMS}

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 import torch
 from sample_analysis import analysis, exported_net, finding, graph_analysis
 
@@ -136,6 +137,7 @@ def data_of(view: Part) -> dict[str, object]:
     return json.loads(view["payload"])
 
 
+@pytest.mark.slow  # quick: graphs made by hand, here; real ones in tests/browser
 def test_real_program_is_drawn_by_module() -> None:
     exported = exported_net()
     view = graph_view(graph_analysis(exported), "builtin")

@@ -161,6 +161,7 @@ def let_through(fault: jsonschema.ValidationError) -> bool:
 
 @settings(max_examples=cases(60), deadline=None)
 @given(st.sampled_from(PLACES), ODD)
+@pytest.mark.slow  # quick: a misfit says where
 def test_it_agrees_with_a_validator_of_json_schema(place: tuple[Any, ...], value: Any) -> None:
     body, schema = changed(place, value), report_schema()
     faults = [each for each in jsonschema.Draft202012Validator(schema).iter_errors(body) if not let_through(each)]

@@ -145,6 +145,7 @@ def test_an_export_promises_no_more_than_the_engine_runs() -> None:
 # Quick: the backend that looks at what is traced, with dynamic sizes.
 @pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", [pytest.param("eager", marks=pytest.mark.slow), "aot_eager"])
+@pytest.mark.slow  # quick: test_assembled_programs.py compiles whole programs
 def test_compiles_without_a_graph_break(backend: str, *, dynamic: bool) -> None:
     torch._dynamo.reset()
     calls = Calls()

@@ -138,6 +138,7 @@ def test_a_cache_computes_each_expression_once(monkeypatch):
     assert cache.of(parse_expr("w + (h - 1)//8")) is first
 
 
+@pytest.mark.slow  # quick: test_symbolic_huge.py
 def test_two_thousand_symbols_do_not_blow_up():
     expr = parse_expr(" + ".join(f"s{index} % {3 + index % 5}" for index in range(400)))
     box = {f"s{index}": Range(1, 1000) for index in range(400)}

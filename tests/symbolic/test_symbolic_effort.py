@@ -25,6 +25,7 @@ def test_a_busy_machine_comes_to_the_same_answer(monkeypatch: pytest.MonkeyPatch
     assert _asked(1.0).status == "unsat"
 
 
+@pytest.mark.slow  # quick: little work is no answer
 def test_the_work_is_the_same_each_time() -> None:
     before = smt.worked_s()
     _asked(5.0)

@@ -115,6 +115,7 @@ def test_a_fault_of_a_fusion_is_told_by_the_last_range_that_shows_it(monkeypatch
     assert culprit_line(culprit, {}).endswith("--optimization-level 0, or leave the op to PyTorch with --keep-in-torch")
 
 
+@pytest.mark.slow  # quick: the last range that shows a fault
 def test_an_op_whose_output_ends_the_fault_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the one to keep in PyTorch, without it the advice would name none; the fault is left with its engine."""
 

@@ -207,6 +207,7 @@ def _compiled(seed: int) -> tuple[nn.Module, trtdiag.CompiledProgram]:
 
 @pytest.mark.filterwarnings("ignore:outputs with the new weights were not compared")
 @pytest.mark.parametrize("graphs", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.slow  # quick: one refit, in tests/artifact/test_refit.py
 def test_a_program_is_refitted_again_and_again(counting: Counting, graphs: int) -> None:
     """Each engine of before is let go: a server that swaps adapters has one engine in memory, not all of them."""
     _, compiled = _compiled(1)
