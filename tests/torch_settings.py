@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 import torch._dynamo.config
+import torch._ops
 
 from tests.random_cases import all_is_run
 from tests.whole_float32 import in_whole_float32
@@ -31,6 +32,10 @@ def _modes_stay() -> Iterator[None]:
     before = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype())
     yield
     after = (torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype())
+    # Each trace goes through all ops that were called since this was emptied, several times for each of its calls.
+    for op in torch._ops.get_cached_ops():
+        op._dispatch_cache.clear()
+    torch._ops.reset_cached_ops()
     torch.set_grad_enabled(before[0])
     assert after == before, f"gradients, inference mode, default dtype were {before} and are {after}"
 
