@@ -196,6 +196,7 @@ def test_autocast_around_branches_reaches_into_them() -> None:
         assert_same([got], [wanted], rtol=2**-7, atol=2**-7)  # as above
 
 
+@pytest.mark.slow  # quick: branches, here
 def test_loops_stay_whole_with_a_limit() -> None:
     class Loops(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -111,6 +111,7 @@ class Several(nn.Module):
     ],
     every=9,
 )
+@pytest.mark.slow  # quick: those that are too many together, below
 def test_many_that_are_short_count_together(
     lengths: tuple[int, ...], left: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -98,6 +99,7 @@ def test_a_functional_program_writes_nothing() -> None:
     found.assert_runs(X)
 
 
+@pytest.mark.slow  # quick: tests/compiling/test_unusual_programs.py
 def test_nested_graphs_stay_in_pytorch() -> None:
     def forward(x):
         return torch.cond(x.sum() > 0, lambda y: y.exp(), lambda y: y.tanh(), (x.relu(),)).relu()

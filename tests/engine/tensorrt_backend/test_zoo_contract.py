@@ -65,5 +65,6 @@ VERSIONS = [pytest.param(target.version, marks=_slow(target.version == "8.6")) f
 @pytest.mark.zoo
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("exported", MODELS, indirect=True)
+@pytest.mark.slow  # quick: networks of small models in test_seed_contract.py
 def test_the_networks_of_a_model_are_written(exported: Exported, version: str) -> None:
     assert written_networks(exported, version) > 0
