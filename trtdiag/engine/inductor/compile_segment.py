@@ -49,13 +49,17 @@ def compiled_code(segment: ExportedProgram, device: str, usual: Shapes | None = 
     with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder, ThreadPoolExecutor(1) as beside:
         own, code, faster = (Path(folder) / name for name in ("segment.pt2", "code.pt2", "usual.pt2"))
         save(segment, own)
-        varies = usual is not None and bool(segment.range_constraints)
         how = {"config": _layout(segment), "instructions": [] if device == "cuda" else _CPU_INSTRUCTIONS}
-        of_usual = beside.submit(_compile, own, faster, threads, {**how, "shapes": usual}) if varies else None
-        _compile(own, code, threads, how)
-        if of_usual is None or of_usual.exception() is not None:  # what runs for all sizes runs for these, too
+        if usual is None or not segment.range_constraints:
+            _compile(own, code, threads, how)
             return Code(code.read_bytes())
-        return Code(code.read_bytes(), faster.read_bytes(), usual or ())
+        of_usual = beside.submit(_compile, own, faster, threads, {**how, "shapes": usual})
+        _compile(own, code, threads, how)
+        try:
+            of_usual.result()
+        except EngineBuildError:  # the code for all sizes runs for these, too
+            return Code(code.read_bytes())
+        return Code(code.read_bytes(), faster.read_bytes(), usual)
 
 
 def _layout(segment: ExportedProgram) -> dict[str, bool]:
