@@ -100,6 +100,7 @@ COMPARED = {
     "math.trunc(torch.sym_float(n)**0.5)**2 == n": lambda n, m: math.isqrt(n) ** 2 == n,
     "n < torch.sym_float(m)**0.5": lambda n, m: n < m**0.5,
     "(0.1 + torch.sym_float(n // 8)) / 4.0 == 1.275": lambda n, m: (0.1 + n // 8) / 4.0 == 1.275,
+    "round(10.0*(n / m)) / 10 >= 1.3": lambda n, m: round(10.0 * (n / m)) / 10 >= 1.3,
     "torch.sym_float(n) + 0.1 == 5.1": lambda n, m: n + 0.1 == 5.1,
     "(0.1 + torch.sym_float(n)) / 37.0 < 0.3": lambda n, m: (0.1 + n) / 37.0 < 0.3,
     "64 / max(n, m) * torch.sym_float(n) >= 64": lambda n, m: 64 / max(n, m) * n >= 64,

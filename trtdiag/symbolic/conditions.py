@@ -38,7 +38,7 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
-from trtdiag.symbolic.float_factors import rounds, simplest
+from trtdiag.symbolic.float_factors import is_rounded, simplest
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import children, is_integer, is_total, order_key
 
@@ -90,7 +90,7 @@ def _compare_floats(relation: Relation, terms: Sequence[tuple[Number, Expr]], co
     floats = [mul(part, rest) for part, rest in terms if not (is_integer(rest) and isinstance(part, int))]
     if len(floats) > 1:
         return None
-    if not floats or not rounds(floats[0]):
+    if not floats or not is_rounded(floats[0]):
         nearest = simplest(constant)
         return None if nearest == constant else compare(relation, build.add(*(mul(*each) for each in terms)), -nearest)
     if not is_integer(as_expr(constant)):

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import sqrt
 
 from trtdiag.symbolic.expr import Add, Ceil, Condition, Expr, Floor, FloorDiv, Mul, Num, Pow, TrueDiv, Trunc
-from trtdiag.symbolic.tree import children, is_condition
+from trtdiag.symbolic.tree import children, is_condition, is_integer
 
 _MOST_OF_SUM = 1 << 10
 HALF = Fraction(1, 2)
@@ -19,6 +19,15 @@ _EXACT_BITS = 21
 def rounds(expr: Expr | Condition) -> bool:
     """Whether floats round where fractions do not: 5 * 0.6 is 3.0, and no fraction; 49 * (64 / 49) is below 64."""
     return _floats(expr)[1]
+
+
+def is_rounded(expr: Expr | Condition) -> bool:
+    """Whether the float that ``expr`` is was rounded: whole numbers in it are exact, whatever made them."""
+    if isinstance(expr, Num):
+        return rounds(expr)
+    if is_condition(expr) or is_integer(expr):
+        return False
+    return computes_with_quotient(expr) or _is_root(expr) or any(map(is_rounded, children(expr)))
 
 
 def is_quotient(expr: Expr | Condition) -> bool:
@@ -44,9 +53,13 @@ def _floats(expr: Expr | Condition) -> tuple[bool, bool]:
         return False, isinstance(expr.value, Fraction) and inexact(expr.value)
     parts = tuple(map(_floats, children(expr)))
     whole = isinstance(expr, Floor | Ceil | Trunc | FloorDiv) or is_condition(expr)
-    root = isinstance(expr, Pow) and expr.exponent == Num(HALF)
+    root = _is_root(expr)
     quotient = not whole and (root or isinstance(expr, TrueDiv) or any(part[0] for part in parts))
     return quotient, root or computes_with_quotient(expr) or any(part[1] for part in parts)
+
+
+def _is_root(expr: Expr | Condition) -> bool:
+    return isinstance(expr, Pow) and expr.exponent == Num(HALF)
 
 
 def root_of(value: int | Fraction) -> Fraction:
