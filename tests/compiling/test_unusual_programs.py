@@ -197,3 +197,21 @@ def test_a_program_that_torch_func_left_without_its_input_is_refused() -> None:
     exported = torch.export.export(Slope(), (torch.randn(2, 3),), dynamic_shapes=({0: BATCH},))
     with pytest.raises(CaptureError, match="traced-tensor-kept"):
         trtdiag.analyze(exported)
+
+
+class SortedAndBack(nn.Module):
+    """As experts take their tokens in order: the way back is written into whole numbers that are not initialised."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        order = torch.argsort(x.sum(1))
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.shape[0])
+        return (x[order] * 2)[back] + 1
+
+
+def test_whole_numbers_that_are_not_initialised_stay_in_the_engine() -> None:
+    program = torch.export.export(SortedAndBack(), (torch.randn(7, 3),), dynamic_shapes=({0: Dim("n", min=1, max=50)},))
+    compiled = trtdiag.compile(program, backend="reference", target="8.6", require_full=True)
+    for rows in (1, 13, 50):
+        x = torch.randn(rows, 3)
+        assert torch.equal(compiled(x), SortedAndBack()(x))

@@ -43,8 +43,13 @@ def filled(call: Call) -> Result:
 
 @rule("empty", "empty_like", "new_empty", "empty_strided", "empty_permuted")
 def uninitialised(call: Call) -> Result:
-    """``empty``: whatever was in memory, until something is written."""
+    """``empty``: whatever was in memory, until something is written; of whole numbers the zeros of engines.
+
+    What reads an element that nothing wrote has no result that could be kept.
+    """
     why = "not initialised: any value until it is written"
+    if not (call.dtype.is_floating_point or call.dtype.is_complex):
+        return Span(0, 0, "not initialised: zeros in engines")
     return unknown(call.dtype, why, f"{call.node.name}: {why}")
 
 
