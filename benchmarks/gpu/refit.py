@@ -3,7 +3,7 @@
     python benchmarks/gpu/refit.py                          20 small models, the TensorRT that is installed
     python benchmarks/gpu/refit.py --only mlp --json a.json
     python benchmarks/gpu/refit.py --large --level 1        ResNet-50, ViT, BERT, a U-Net, a GPT and a detector
-    python benchmarks/gpu/refit.py --zoo --level 0          27 models of the zoo, those with the fewest weights first
+    python benchmarks/gpu/refit.py --zoo --level 0          26 models of the zoo, those with the fewest weights first
     python benchmarks/gpu/refit.py --backend reference      the script itself, without a GPU
 
 A row is a model: seconds of a fresh compilation with the new weights, in all and in the builder, and of a refit of the
@@ -47,7 +47,7 @@ ZOO = (
     "tv_shufflenet_v2_x1_0", "llm_gpt2_12l", "timm_efficientvit_b0", "segformer_b0", "timm_efficientnet_b0",
     "timm_mobilenetv3_large_100", "vitpose", "timm_ghostnetv2_100", "timm_tf_efficientnetv2_b0", "timm_densenet121",
     "tv_deeplabv3_mobilenet_v3_large", "timm_mobilenetv4_hybrid_medium", "timm_regnety_016", "smp_fpn",
-    "timm_hrnet_w18_small", "timm_vit_small_patch16_dinov3", "timm_inception_v3", "smp_unet", "timm_resnet50",
+    "timm_hrnet_w18_small", "timm_inception_v3", "smp_unet", "timm_resnet50",
 )  # fmt: skip
 """Of 1 to 102 MB, the fewest weights first; each builds in seconds and is whole in one engine."""
 
