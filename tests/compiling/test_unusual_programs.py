@@ -209,6 +209,7 @@ class SortedAndBack(nn.Module):
         return (x[order] * 2)[back] + 1
 
 
+@pytest.mark.slow  # quick: what their values are, in tests/dtypes
 def test_whole_numbers_that_are_not_initialised_stay_in_the_engine() -> None:
     program = torch.export.export(SortedAndBack(), (torch.randn(7, 3),), dynamic_shapes=({0: Dim("n", min=1, max=50)},))
     compiled = trtdiag.compile(program, backend="reference", target="8.6", require_full=True)

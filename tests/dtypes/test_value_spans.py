@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -54,6 +56,19 @@ def test_an_unbounded_sequence_does_not_fit_and_says_why():
     assert "unbounded" in spans["arange"].why
     assert "unbounded" in spans["mul"].why
     assert spans["arange"].as_range().min == 0
+
+
+def test_whole_numbers_that_are_not_initialised_are_zeros_and_floats_anything():
+    class Open(nn.Module):
+        def forward(self, x):
+            back = torch.empty_like(x, dtype=torch.int64)
+            back[:1] = 7
+            return back + 1, torch.empty_like(x) + 1
+
+    _, spans = _spans(Open(), (torch.randn(5),))
+    assert (spans["empty_like"].low, spans["empty_like"].high) == (0, 7)  # with what is written into it
+    assert spans["add"].fits_int32
+    assert spans["empty_like_1"].low == -math.inf
 
 
 class Constants(nn.Module):
