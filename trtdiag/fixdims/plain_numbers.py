@@ -62,8 +62,9 @@ def no_number(reason: Reason, frame: Frame) -> str | None:
     in_python = call[1] in _OPEN_IF_STRICT or call[1].startswith("math.")
     if in_python and (reason.by != PYTHON or (BRANCH.match(code) and re.search(rf"\b{match['value']}\b", code))):
         return None
-    place = f"at {frame}{', or export with strict=True' if call[1] in _OPEN_IF_STRICT else ''}"
+    strict = "export with strict=True, or " if call[1] in _OPEN_IF_STRICT else ""
     if call[1] == "int" and _ROOT.search(code):
-        return f"take the side from a shape that has it {place}: int makes the root of {size} a constant: {code}"
+        words = f"{strict}take the side from a shape that has it"
+        return f"{words} at {frame}: int makes the root of {size} a constant: {code}"
     instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
-    return f"write {instead} {place}: {call[1]} takes {size} as a plain number: {code}"
+    return f"{strict}write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
