@@ -1,4 +1,4 @@
-"""A condition on the root of a size: not an integer expression."""
+"""A condition on a power of a size that is no root of it: not an integer expression."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch.export import Dim, ExportedProgram, export
 
 class Grid(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        side = x.shape[1] ** 0.5
-        scale = 1.0 if side < 24.5 else 0.5
+        weight = x.shape[1] ** 0.75
+        scale = 1.0 if weight < 120.5 else 0.5
         return x * scale
 
 

@@ -21,7 +21,7 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
         torch keeps a guard in more than one notation, so one condition may be listed more than once.
 
     Example:
-        torch.sym_float(h) ** 0.5 == 8          # a root of a size: not an integer expression
+        torch.sym_float(h) ** 0.75 < 120.5      # a power of a size that is no root: not an integer expression
 
     Fix safety:
         Manual: check by hand that the condition holds for every declared size, or write the line of the
