@@ -37,7 +37,9 @@ class Within:
 
 
 def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None:
-    """Try ``condition`` at every combination of the values in ``sets``; ``None`` when there are too many.
+    """Try ``condition`` at every combination of the values in ``sets``.
+
+    ``None`` when there are too many, or it has powers that are not computed for many sizes.
 
     The counterexample is the first in lexicographic order of the symbols' names, the witness the holding point
     nearest to it in that order.
@@ -49,13 +51,17 @@ def try_all(condition: Condition, sets: Mapping[str, ValueSet]) -> Within | None
         count = sets[name].count
         if count is None or count > MOST_POINTS:
             return None
-        values = np.fromiter(sets[name].members(MOST_POINTS), dtype=np.int64, count=count)
-        axes.append(values[_first_of_each_kind(condition, name, values)])
+        axes.append(np.fromiter(sets[name].members(MOST_POINTS), dtype=np.int64, count=count))
         total *= count
-    if prod(map(len, axes)) > MOST_POINTS:
+    try:
+        pairs = zip(names, axes, strict=True)
+        axes = [values[_first_of_each_kind(condition, name, values)] for name, values in pairs]
+        if prod(map(len, axes)) > MOST_POINTS:
+            return None
+        flat = Grid(tuple(names), tuple(axes)).columns()
+        holds = np.asarray(holds_array(condition, flat)).reshape(-1)
+    except OverflowError:
         return None
-    flat = Grid(tuple(names), tuple(axes)).columns()
-    holds = np.asarray(holds_array(condition, flat)).reshape(-1)
     broken = np.flatnonzero(~holds)
     if len(broken) == 0:
         return Within(total, None, None)

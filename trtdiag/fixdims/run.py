@@ -194,15 +194,18 @@ def _with_several(fix: Fix, found: SearchResult, exporter: Exporter, request: _R
     """``fix`` with the programs that together take more than it alone."""
     if request.programs == 1 or fix.outcome is Outcome.IMPOSSIBLE:
         return fix
-    several = several_of(
-        exporter.asked,
-        found,
-        exporter.structure.examples,
-        None if request.programs is None else exporter.attempt,
-        request.rounds,
-        request.programs or OFFERED,
-        lambda plan: (planned(exporter.recipe, exporter.structure, plan), spell(plan, exporter.structure).code),
-    )
+    try:
+        several = several_of(
+            exporter.asked,
+            found,
+            exporter.structure.examples,
+            None if request.programs is None else exporter.attempt,
+            request.rounds,
+            request.programs or OFFERED,
+            lambda plan: (planned(exporter.recipe, exporter.structure, plan), spell(plan, exporter.structure).code),
+        )
+    except OverflowError:  # conditions with powers that are not computed for many sizes
+        return fix
     return replace(fix, several=several)
 
 

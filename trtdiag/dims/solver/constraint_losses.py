@@ -19,12 +19,16 @@ Points = Mapping[str, npt.NDArray[np.int64]]
 
 
 def share_held(condition: Condition, ranges: Mapping[str, Range]) -> float:
-    """The share of sizes in ``ranges`` for which ``condition`` holds; counted where they are few, else of a sample."""
+    """The share of sizes in ``ranges`` for which ``condition`` holds; counted where they are few, else of a sample.
+
+    1 where it has powers that are not computed for many sizes.
+    """
     symbols = free_symbols(condition)
     if not symbols or any(symbol not in ranges or ranges[symbol].empty for symbol in symbols):
         return 1.0
     points, _all = _points({s: ranges[s] for s in sorted(symbols)})
-    return float(np.mean(_held(condition, points)))
+    held = _held(condition, points)
+    return 1.0 if held is None else float(np.mean(held))
 
 
 def decisive_first(conditions: Sequence[Condition], ranges: Mapping[str, Range]) -> tuple[Condition, ...]:
@@ -34,8 +38,10 @@ def decisive_first(conditions: Sequence[Condition], ranges: Mapping[str, Range])
     if len(ranked) < 2 or any(ranges[s].empty for s in symbols):
         return tuple(conditions)
     points, every = _points({s: ranges[s] for s in symbols})
-    held = {condition: _held(condition, points) for condition in ranked}
-    ranked.sort(key=lambda condition: int(np.count_nonzero(held[condition])))  # else in the order that they came in
+    found = {condition: _held(condition, points) for condition in ranked}
+    held = {condition: mask for condition, mask in found.items() if mask is not None}
+    # Else in the order that they came in.
+    ranked = sorted(held, key=lambda condition: int(np.count_nonzero(held[condition])))
     kept: list[Condition] = []
     left = np.ones(len(next(iter(points.values()))), dtype=bool)
     for condition in ranked:
@@ -68,6 +74,9 @@ def _span(range_: Range) -> Range:
     return Range(low, min(high, (1 << 62) - 1))
 
 
-def _held(condition: Condition, points: Points) -> npt.NDArray[np.bool_]:
+def _held(condition: Condition, points: Points) -> npt.NDArray[np.bool_] | None:
     named = {name: values for name, values in points.items() if name in free_symbols(condition)}
-    return np.asarray(holds_array(condition, named), dtype=bool)
+    try:
+        return np.asarray(holds_array(condition, named), dtype=bool)
+    except OverflowError:  # of powers of fractions, and of large ones
+        return None
