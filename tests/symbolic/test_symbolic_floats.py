@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
+import pytest
 
 from tests.harness.rows import each
 from trtdiag.symbolic import (
+    ExpressionError,
     Range,
     bounds,
     evaluate,
@@ -117,3 +120,15 @@ def test_comparisons_of_floats_are_those_of_python(text):
     assert holds_array(condition, {"n": n, "m": m}).tolist() == expected
     assert holds_array(negate(condition), {"n": n, "m": m}).tolist() == [not each for each in expected]
     assert parse_condition(to_text(condition)) == condition
+
+
+@pytest.mark.parametrize("text", ["n + 0.1", "0.3**n", "(-0.3)**n", "n - 1e-07", "(3 / 2)**n", "n + 0.4*m"])
+def test_floats_are_written_as_they_were_read(text: str) -> None:
+    read = parse_expr(text)
+    assert parse_expr(to_text(read)) == read
+    assert re.fullmatch(r"[^/]*(/ \d{1,2}\b[^/]*)?", to_text(read))  # no fraction of many digits
+
+
+def test_a_power_that_is_not_read_is_named_as_it_was_written() -> None:
+    with pytest.raises(ExpressionError, match=re.escape("the power 0.3 gives")):
+        parse_expr("n**0.3")

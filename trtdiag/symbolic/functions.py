@@ -10,6 +10,7 @@ from trtdiag.symbolic import build, build_functions
 from trtdiag.symbolic.conditions import TRUE, all_of, any_of, compare, negate
 from trtdiag.symbolic.expr import Condition, Expr, Num, Relation
 from trtdiag.symbolic.float_factors import HALF, rounds
+from trtdiag.symbolic.text import to_text
 from trtdiag.symbolic.tree import is_condition, is_integer, size
 
 
@@ -57,7 +58,8 @@ def power(base: Expr, exponent: Expr) -> Expr:
         if exponent.value == HALF:
             return build_functions.power(base, exponent)
         if not isinstance(exponent.value, int):
-            raise FunctionError(f"the power {exponent.value} gives a number that is not rational")
+            told = to_text(exponent).replace(" ", "")
+            raise FunctionError(f"the power {told} gives a number that is not rational")
         most = MOST_NUMBER_EXPONENT if isinstance(base, Num) else MOST_EXPONENT
         if abs(exponent.value) > most:
             raise FunctionError(f"the exponent {exponent.value} is larger than {most}")

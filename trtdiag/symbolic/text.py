@@ -136,6 +136,9 @@ def _by_dim(term: Expr, names: Names) -> Expr:
 
 def _number(value: Number) -> tuple[str, int]:
     if isinstance(value, Fraction):
+        decimal = _decimal(value)
+        if decimal is not None:
+            return repr(decimal), _ATOM if value >= 0 else _SIGN
         return f"{value.numerator} / {value.denominator}", _PRODUCT
     return str(value), _ATOM if value >= 0 else _SIGN
 
