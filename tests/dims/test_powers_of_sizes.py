@@ -43,3 +43,11 @@ def test_a_model_with_a_power_is_analyzed(kind: str) -> None:
     dims = ({0: Dim("rows", min=1, max=16), 1: Dim("n", min=2, max=100)},)
     report = trtdiag.analyze((Powers(kind).eval(), (torch.randn(2, 5),), {}, dims))
     assert {"GRD301", "GRD303"} & {finding.rule for finding in report.findings}
+
+
+@pytest.mark.slow  # six exports; what is caught there is shown above
+def test_fix_dims_says_that_further_programs_were_not_looked_for() -> None:
+    dims = ({1: Dim("n", min=2, max=100)},)
+    fix = trtdiag.fix_dims((Powers("fraction").eval(), (torch.randn(2, 5),), {}, dims))
+    assert fix.proven
+    assert any(note.startswith("further programs were not looked for: a condition has a power") for note in fix.notes)

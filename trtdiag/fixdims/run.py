@@ -204,8 +204,9 @@ def _with_several(fix: Fix, found: SearchResult, exporter: Exporter, request: _R
             request.programs or OFFERED,
             lambda plan: (planned(exporter.recipe, exporter.structure, plan), spell(plan, exporter.structure).code),
         )
-    except OverflowError:  # conditions with powers that are not computed for many sizes
-        return fix
+    except OverflowError:
+        why = "further programs were not looked for: a condition has a power that is not computed for many sizes"
+        return replace(fix, notes=(*fix.notes, why))
     return replace(fix, several=several)
 
 
