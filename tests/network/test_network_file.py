@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,10 @@ from sample_networks import small_network
 from tests.harness.rows import each
 from trtdiag.errors import ArtifactError
 from trtdiag.network import DType, NetworkBuilder, from_bytes, from_json, run, to_bytes, to_json, to_parts
+from trtdiag.network.file_format import with_weights
+from trtdiag.network.layer import INPUT
+from trtdiag.network.layers.constant import Constant, Fill
+from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.weights import weight_bytes
 
 NETWORK = small_network()
@@ -163,3 +168,26 @@ def test_a_weight_of_one_element_with_a_stride() -> None:
     builder.output("y", builder.constant(weight))
     (found,) = from_bytes(to_bytes(builder.build())).weights.values()
     assert found.tolist() == weight.tolist()
+
+
+def test_other_weights_in_a_network_that_is_known() -> None:
+    builder = NetworkBuilder()
+    steps = builder.add_single(Fill(INPUT, DType.FLOAT32, 0, (1.0,)), builder.constant(torch.tensor([5])))
+    builder.output(
+        "y", builder.add_single(ElementWise(ElementWiseOperation.SUM), steps, builder.constant(torch.rand(5)))
+    )
+    network = builder.build()
+    contents = [
+        network.weights[placed.layer.weights] for placed in network.layers if isinstance(placed.layer, Constant)
+    ]
+    places = [place for place, placed in enumerate(network.layers) if isinstance(placed.layer, Constant)]
+    (size, five), (added, random) = sorted(zip(places, contents, strict=True), key=lambda pair: pair[1].numel())
+    text, known, other = to_json(network), replace(network, weights={}), torch.rand(5)
+    found, anew = with_weights(text, {size: five, added: other}, known), with_weights(text, {size: five, added: other})
+    assert replace(found, weights={}) == replace(anew, weights={}) != known
+    assert found.weights.keys() == anew.weights.keys()
+    assert torch.equal(run(found, [])[0], torch.arange(5) + other)
+    assert with_weights(text, {size: five, added: random}, known).layers == network.layers
+    for wrong in ({size: torch.tensor([4])}, {size: five.float()}, {added: other[:4]}, {added: other.half()}):
+        with pytest.raises(ArtifactError):
+            with_weights(text, {size: five, added: other, **wrong}, known)

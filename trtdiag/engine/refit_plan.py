@@ -81,6 +81,7 @@ class RefitPlan:
         steps: How tensors are computed, as JSON values.
         held: Tensors that come from no parameter, by a digest of their content.
         stored: The parameters themselves, where engines are saved without weights.
+        known: The networks of ``engines`` that were read before, without weights.
     """
 
     parameters: Mapping[str, ParameterFacts]
@@ -92,6 +93,7 @@ class RefitPlan:
     steps: tuple[Any, ...] = ()
     held: Mapping[str, torch.Tensor] = field(default_factory=dict)
     stored: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    known: dict[str, Network] = field(default_factory=dict, compare=False, repr=False)
 
     def networks(self, parameters: Mapping[str, torch.Tensor]) -> dict[str, Network]:
         """The network of each engine, with the weights that these parameters make.
@@ -107,7 +109,8 @@ class RefitPlan:
                 int(place): found[each] if isinstance(each, int) else self._held(each)
                 for place, each in engine.weights.items()
             }
-            made[buffer] = with_weights(engine.network, contents)
+            made[buffer] = with_weights(engine.network, contents, self.known.get(buffer))
+            self.known[buffer] = replace(made[buffer], weights={})
         return made
 
     def computed(self, wanted: list[int], parameters: Mapping[str, torch.Tensor]) -> dict[int, Any]:

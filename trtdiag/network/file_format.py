@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -115,12 +116,21 @@ def from_json(text: str, weights: memoryview | bytes, at_hand: Mapping[str, torc
         return _built(document, _weights_from(document["weights"], memoryview(weights), at_hand or {}))
 
 
-def with_weights(text: str, contents: Mapping[int, torch.Tensor]) -> Network:
+def with_weights(text: str, contents: Mapping[int, torch.Tensor], known: Network | None = None) -> Network:
     """The network of ``to_json`` with the content of each constant, by the place of its layer.
+
+    Args:
+        text: The text.
+        contents: The contents.
+        known: The network of the same text, whose weights may be missing: its layers are taken where no content but
+            that of floats has changed, for no type rests on these.
 
     Raises:
         ArtifactError: ``damaged-network``; a content is missing, or does not fit its layer.
     """
+    found = None if known is None else _with_floats(known, contents)
+    if found is not None:
+        return found
     with _reading():
         document = json.loads(text)
         weights: dict[str, torch.Tensor] = {}
@@ -129,6 +139,22 @@ def with_weights(text: str, contents: Mapping[int, torch.Tensor]) -> Network:
                 key = weight_key(contents[place])
                 weights[key], entry["attributes"]["weights"] = contents[place], key
         return _built(document, weights)
+
+
+def _with_floats(network: Network, contents: Mapping[int, torch.Tensor]) -> Network | None:
+    """A network with other contents of its constants; ``None`` where one does not fit, or is not of floats."""
+    layers, weights = list(network.layers), {}
+    for place, placed in enumerate(network.layers):
+        layer = placed.layer
+        if isinstance(layer, Constant):
+            content = contents.get(place)
+            if content is None or content.dtype is not layer.dtype.torch or tuple(content.shape) != layer.shape:
+                return None
+            key = weight_key(content)
+            if not (layer.dtype.is_float or key == layer.weights):
+                return None
+            layers[place], weights[key] = replace(placed, layer=replace(layer, weights=key)), content.detach()
+    return replace(network, layers=tuple(layers), weights=weights)
 
 
 @contextmanager

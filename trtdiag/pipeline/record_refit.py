@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -89,6 +90,7 @@ class _Plan:
             graph=program_lines(exported, content_key),
             steps=tuple(steps),
             held=self._held,
+            known={buffer: replace(network, weights={}) for buffer, network in networks.items()},
         )
 
     def _of_engine(self, network: Network) -> dict[int, Recipe | str]:
