@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, dtype
 
 from trtdiag.engine.cuda_graph_choice import chosen_graphs
 
@@ -15,7 +15,7 @@ class Preparing:
 
     def __init__(self, runner: Callable[..., Any]) -> None:
         self.runner, self.whole, self.again = runner, 0, 0
-        self.stale = False
+        self.stale = self.casts = False
         self.choices: list[object] = []
 
     def __call__(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -26,18 +26,22 @@ class Preparing:
         assert not any(tensor.is_neg() for tensor in inputs)  # an engine reads memory
         return self.runner(inputs)
 
-    def prepared(self, inputs: Sequence[Tensor]) -> Preparing.Run:
+    def prepared(self, inputs: Sequence[Tensor], given: Sequence[Tensor] = ()) -> Preparing.Run:
         self.choices.append(chosen_graphs())
-        return Preparing.Run(self, [made.clone() for made in self.runner(inputs)])
+        casts = [tensor.dtype for tensor in inputs] if self.casts and given else []
+        return Preparing.Run(self, [made.clone() for made in self.runner(inputs)], casts)
 
     class Run:
-        def __init__(self, parent: Preparing, like: list[Tensor]) -> None:
-            self.parent, self.like = parent, like
+        def __init__(self, parent: Preparing, like: list[Tensor], casts: Sequence[dtype]) -> None:
+            self.parent, self.like, self.casts = parent, like, casts
 
         def __call__(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -> Any:
             if self.parent.stale:
                 return None
             self.parent.again += 1
+            if self.casts:
+                assert not any(tensor.dtype is to for tensor, to in zip(inputs, self.casts, strict=True))
+                inputs = [tensor.to(to) for tensor, to in zip(inputs, self.casts, strict=True)]
             made = self.parent._read(inputs)
             if outputs is None:
                 return made

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from tests.harness.rows import each
-from tests.runtime.compiling import compiled
+from tests.runtime.compiling import NARROW, compiled
 from tests.runtime.preparing import Preparing, Runners
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.runtime.compiled import CompiledProgram
@@ -218,3 +218,20 @@ def test_outputs_that_do_not_fit_are_refused_and_left(row: tuple[Any, str], sums
         assert words in str(caught.value)
         program(x, x)
     torch.testing.assert_close(outputs, before, equal_nan=True)
+
+
+@pytest.mark.parametrize("casts", [False, True], ids=["program casts", "engine casts"])
+def test_inputs_of_dtypes_that_the_engine_has_not(casts: bool, preparing: Runners) -> None:
+    args = torch.arange(15).reshape(3, 5), torch.randn(3, 5, dtype=torch.float64)
+    program = compiled(Sums(), args, dynamic_shapes={"x": ROWS, "y": ROWS}, plan=NARROW)
+    for index in range(5):
+        x, y = torch.randint(9, (3, 5)), torch.randn(3, 5, dtype=torch.float64)
+        result, expected = program(x, y), Sums()(x, y)
+        for name, tensor in expected.items():  # computed in float32
+            torch.testing.assert_close(result[name], tensor, rtol=1e-6, atol=1e-6)
+        preparing.one.casts = casts
+        if index == 2:
+            program.cuda_graphs(3)  # it prepares anew
+    assert preparing.one.again == 2
+    before = {name: torch.zeros_like(tensor) for name, tensor in expected.items()}
+    torch.testing.assert_close(program.run_into(before, x, y), result)

@@ -83,7 +83,11 @@ class Loaded(Protocol):
 
 
 class Prepared(Protocol):
-    """What runs an engine again for inputs like those of a run before; runners may have ``prepared(inputs)``."""
+    """What runs an engine again for inputs like those of a run before.
+
+    Runners may have ``prepared(inputs, given)``: ``given`` is what inputs were before casts.  Where what they give has
+    ``casts``, it takes inputs like these, and casts them itself.
+    """
 
     def __call__(
         self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None

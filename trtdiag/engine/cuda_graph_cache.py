@@ -17,11 +17,18 @@ Recording = TypeVar("Recording")
 
 
 @dataclass
-class _Kept(Generic[Recording]):
-    """A recording, and how much it was used since others asked for its place."""
+class Kept(Generic[Recording]):
+    """A recording that is kept.
+
+    Attributes:
+        recording: It.
+        credit: How much it was used since others asked for its place.
+        used: Whether it was used without the cache being asked, since that looked.
+    """
 
     recording: Recording
     credit: int = 1
+    used: bool = False
 
 
 class CudaGraphCache(Generic[Key, Recording]):
@@ -38,7 +45,7 @@ class CudaGraphCache(Generic[Key, Recording]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._kept: OrderedDict[Key, _Kept[Recording]] = OrderedDict()
+        self._kept: OrderedDict[Key, Kept[Recording]] = OrderedDict()
         self._seen: LRUCache[Key, None] = LRUCache(4 * most)  # what came once and may come again
 
     def __len__(self) -> int:
@@ -49,14 +56,21 @@ class CudaGraphCache(Generic[Key, Recording]):
         found = self._kept.get(key)
         return None if found is None else found.recording
 
+    def kept(self, key: Key) -> Kept[Recording] | None:
+        """The recording, for who uses it again without asking the cache: it must hold it weakly, and set ``used``."""
+        return self._kept.get(key)
+
     def get(self, key: Key) -> Recording | None:
         """The recording, to be used now."""
         found = self._kept.get(key)
         if found is None:
             return None
-        self._kept.move_to_end(key)
-        found.credit = min(found.credit + 1, MOST_CREDIT)
+        self._note_use(key, found)
         return found.recording
+
+    def _note_use(self, key: Key, found: Kept[Recording]) -> None:
+        self._kept.move_to_end(key)
+        found.credit, found.used = min(found.credit + 1, MOST_CREDIT), False
 
     def wants(self, key: Key) -> bool:
         """Whether what has just come, and is not kept, is worth recording now."""
@@ -66,6 +80,10 @@ class CudaGraphCache(Generic[Key, Recording]):
             return False
         if len(self._kept) < self._most:
             return True
+        for place, found in list(self._kept.items()):
+            if not found.used:
+                break
+            self._note_use(place, found)
         oldest = next(iter(self._kept.values()))
         if oldest.credit > 0:
             oldest.credit -= 1
@@ -75,5 +93,5 @@ class CudaGraphCache(Generic[Key, Recording]):
 
     def keep(self, key: Key, recording: Recording) -> None:
         """Keep a recording that was wanted."""
-        self._kept[key] = _Kept(recording)
+        self._kept[key] = Kept(recording)
         self._seen.pop(key, None)

@@ -90,7 +90,10 @@ class SingleEngine:
         """
         first = leaves[self._given[0][0]]
         prepare = getattr(self._runners.get(first.device), "prepared", None)
-        return None if prepare is None else prepare(self._entered(leaves))
+        if prepare is None:
+            return None
+        inputs, given = self._entered(leaves), self._before_casts(leaves)
+        return prepare(inputs, given) if self._casts else prepare(inputs)  # type: ignore[no-any-return]
 
     def call_of(self, run: Prepared, leaf: bool, nested: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
         """One function from a program's inputs, all by place, to its result, which is ``None`` where ``run``'s is.
@@ -100,7 +103,7 @@ class SingleEngine:
             leaf: Whether the program returns one tensor that is in nothing.
             nested: Nests flat results as the program does.
         """
-        entered, results = self._entered, self._results
+        entered, results = self._entering(run), self._results
         run = getattr(run, "call", run)  # the same without a method around it
         if self._casts or not leaf:
 
@@ -132,11 +135,18 @@ class SingleEngine:
     def run_into(self, run: Prepared, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> bool:
         """Run into memory that it can write to; whether it has run."""
         places = self._written or ()
-        return run(self._entered(leaves), [outputs[index] for index in places]) is not None
+        return run(self._entering(run)(leaves), [outputs[index] for index in places]) is not None
+
+    def _entering(self, run: Prepared) -> Callable[[Sequence[Any]], list[torch.Tensor]]:
+        """What makes of a program's inputs those that a prepared run takes."""
+        return self._before_casts if getattr(run, "casts", ()) else self._entered
+
+    def _before_casts(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        return [leaves[index] for index, _ in self._given]
 
     def _entered(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
         if not self._casts:
-            return [leaves[index] for index, _ in self._given]
+            return self._before_casts(leaves)
         return [leaves[index] if dtype is None else leaves[index].to(dtype) for index, dtype in self._given]
 
     def _results(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:

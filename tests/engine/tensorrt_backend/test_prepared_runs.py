@@ -11,6 +11,7 @@ import pytest
 import torch
 from host_engine import HostGpu, RowSums
 
+from trtdiag.engine.cuda_graph_cache import MOST_CREDIT
 from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt import cuda_graphs, prepared_run
 from trtdiag.engine.tensorrt.context import EngineContext
@@ -346,3 +347,54 @@ def test_what_a_programs_own_recording_needs_goes_with_it() -> None:
         _run(runner, x)
         del held, context
     assert [found() for found in alive] == [None] * 3
+
+
+def test_sizes_whose_graph_runs_on_the_callers_memory_alone_stay() -> None:
+    run = Recording(RowSums("8.6"))
+    run.choice = GraphChoice(1)
+    x, y = _rows(3), torch.empty(3).half()
+    for _ in range(6):
+        run(x, [y])
+    assert run.gpu.recorded == 2
+    for _ in range(MOST_CREDIT):  # used between, it gives way to nobody
+        run(_rows(8))
+        run(x, [y])
+        run(x, [y])
+    assert run.gpu.recorded == 2
+    for _ in range(2 * MOST_CREDIT):
+        run(_rows(8))
+    assert run.gpu.recorded == 3
+    x.copy_(_rows(3))
+    run(x, [y])
+
+
+def test_casts_are_part_of_what_is_recorded() -> None:
+    gpu, choice = HostGpu(), GraphChoice(2)
+    runner = RowSums("8.6").runner(gpu)
+    x, y = torch.randn(3, 5), torch.empty(3).half()
+    with choosing_graphs(choice):
+        for _ in range(2):
+            runner([x.half()])
+        run = runner.prepared([x.half()], [x])
+        column_major = runner.prepared([x.half()], [torch.randn(5, 3).t()])
+    assert [None if each is None else list(each.casts) for each in (run, column_major)] == [[torch.float16], []]
+    assert run is not None
+    for recorded in (1, 2, 2, 2):
+        x.copy_(torch.randn(3, 5))
+        made = run([x], [y])
+        assert made is not None
+        _agrees(made[0], x.half())
+        assert gpu.recorded == recorded
+
+
+def test_what_was_recorded_for_other_sizes_of_the_one_context_is_gone() -> None:
+    run = _one_context()
+    for _ in range(4):
+        run(_rows(3))
+    prepared = run.runs[torch.Size((3, 5))]
+    assert prepared is not None
+    _again(prepared, _rows(3))
+    with choosing_graphs(run.choice):  # as another thread on this stream
+        for rows in (8, 3):
+            _run(run.runner, _rows(rows))
+    assert prepared([_rows(3)]) is None

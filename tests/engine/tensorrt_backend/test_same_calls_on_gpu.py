@@ -76,6 +76,43 @@ def test_a_program_of_several_engines_is_one_graph(tmp_path: Path) -> None:
     assert launches == 1, "one launch for all engines and what PyTorch runs between them"
 
 
+class Words(torch.nn.Module):
+    """Inputs of two dtypes that TensorRT 8.6 has not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.last = torch.nn.Embedding(37, 16), torch.nn.Linear(16, 7)
+
+    def forward(self, ids: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.table(ids)) * x.float()
+
+
+def words(rows: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    ids, x = torch.randint(37, (rows,), generator=random), torch.randn(rows, 7, generator=random)
+    return ids.cuda(), x.double().cuda()
+
+
+@pytest.mark.parametrize("most", GRAPHS)
+def test_casts_before_an_engine(most: int) -> None:
+    torch.manual_seed(5)
+    wanted, dims = Words().eval(), {0: torch.export.Dim("rows", min=1, max=MOST_ROWS)}
+    exported = torch.export.export(wanted.cuda(), words(7, 0), dynamic_shapes=(dims, dims))
+    made = trtdiag.compile(exported, min_segment_ops=1, optimization_level=1, verify=False).cuda_graphs(most)
+    assert len(made.manifests) == 1
+    ids, x = words(7, 0)
+    into = torch.empty(7, 7, device="cuda")
+    with torch.no_grad():
+        for seed in range(30):  # the same memory
+            for own, tensor in zip((ids, x), words(7, seed), strict=True):
+                own.copy_(tensor)
+            compare(made(ids, x), (wanted(ids, x),))
+            compare(made.run_into(into, ids, x), (wanted(ids, x),))
+        kept = [(rows, seed, made(*words(rows, seed))) for seed in range(9) for rows in (1, 7, MOST_ROWS)]
+        for rows, seed, actual in kept:
+            compare(actual, (wanted(*words(rows, seed)),))
+
+
 def test_a_saved_program_calls_its_engines_again(name: str, expected: Any, tmp_path: Path) -> None:
     trtdiag.save(program(name, "tensorrt", "cuda", fixed=False), tmp_path / "program.pt2")
     module = torch.export.load(tmp_path / "program.pt2").module()

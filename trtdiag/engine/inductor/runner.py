@@ -139,9 +139,9 @@ class SegmentRunner:
         run = self._run if all(given[index].numel() for index in self._tensors) else self._op_by_op
         return _own_memory(run(given), given)
 
-    def prepared(self, inputs: Sequence[torch.Tensor]) -> PreparedSegment:
+    def prepared(self, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor] | None = None) -> PreparedSegment:
         """What runs it again for inputs like these."""
-        del inputs
+        del inputs, given
         return PreparedSegment(self)
 
 

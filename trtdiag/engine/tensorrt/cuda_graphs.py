@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import torch
 from cachetools import LRUCache
 
-from trtdiag.engine.cuda_graph_cache import MOST_CREDIT, CudaGraphCache
+from trtdiag.engine.cuda_graph_cache import MOST_CREDIT, CudaGraphCache, Kept
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports, readable
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay
@@ -21,6 +22,8 @@ MOST_DIRECT = 4
 
 Addresses = tuple[int, ...]
 """Where the inputs and outputs of a run are."""
+Casts = Sequence["torch.dtype | None"]
+"""Of each input the dtype that the engine reads it in; ``None`` where it has that."""
 
 
 @dataclass
@@ -104,6 +107,7 @@ class EngineGraphs:
         self._kept: CudaGraphCache[_Recorded, EngineGraph] = CudaGraphCache(most)
         self._empty: set[Key] = set()
         self._written = ports.manifest.written
+        self._dropped = False
         self.refused = ""
 
     def __len__(self) -> int:
@@ -118,8 +122,21 @@ class EngineGraphs:
         """Whether runs with these sizes are not recorded, however often they come."""
         return bool(self.refused) or key in self._empty
 
+    def kept(self, key: Key) -> Kept[EngineGraph] | None:
+        """The recorded runs of sizes; see ``CudaGraphCache.kept``."""
+        return self._kept.kept((key, ()))
+
+    def drop(self) -> None:
+        """Run nothing of what was recorded any more."""
+        self._kept, self._dropped = CudaGraphCache(1), True
+
     def run(
-        self, given: Sequence[torch.Tensor], key: Key, stream: int, outputs: Sequence[torch.Tensor] | None = None
+        self,
+        given: Sequence[torch.Tensor],
+        key: Key,
+        stream: int,
+        outputs: Sequence[torch.Tensor] | None = None,
+        casts: Casts = (),
     ) -> Sequence[torch.Tensor] | None:
         """The outputs; ``None`` where these sizes are to run as always.
 
@@ -129,11 +146,14 @@ class EngineGraphs:
             stream: Where to run.
             outputs: Where to write, row-major, of the engine's shapes and dtypes, for sizes that are recorded; new
                 memory where not given.
+            casts: Where inputs have other dtypes than the engine's, for sizes that are recorded; else empty.
 
         Raises:
             InternalError: ``tensorrt-run`` where TensorRT refuses to run.
             PlatformError: ``context-memory``.
         """
+        if self._dropped:
+            return None
         which: _Recorded = key, ()
         if self._written:
             written = self._ports.in_place(given)
@@ -146,7 +166,7 @@ class EngineGraphs:
                 return None
             return self._recorded(given, which, stream)
         outputs = found.new_outputs(given) if outputs is None else outputs
-        replay = self._direct(found, given, outputs, key)
+        replay = self._direct(found, given, outputs, key, casts)
         if replay is None:
             found.run_with_copies(given, outputs)
         else:
@@ -154,7 +174,12 @@ class EngineGraphs:
         return outputs
 
     def _direct(
-        self, found: EngineGraph, given: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], key: Key
+        self,
+        found: EngineGraph,
+        given: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        key: Key,
+        casts: Casts,
     ) -> Replay | None:
         """A recorded run on this very memory; ``None`` where there is none, and none is worth recording now."""
         where = found.addresses(given, outputs)
@@ -179,8 +204,13 @@ class EngineGraphs:
         ports = zip(given, found.held, self._ports.on_host, strict=True)
         ready = [own if host else tensor for tensor, own, host in ports]
         run = found.context.run_on
+
+        def work(side: int) -> None:  # casts are part of the recording
+            inputs = [tensor if to is None else tensor.to(to) for tensor, to in zip_longest(ready, casts)]
+            run(inputs, outputs, key, side)
+
         try:
-            replay = self._gpu.record(self._ports.device, lambda side: run(ready, outputs, key, side))
+            replay = self._gpu.record(self._ports.device, work)
         except (RuntimeError, InternalError):  # the run with copies was recorded, and does the same
             return None
         found.direct[where] = replay

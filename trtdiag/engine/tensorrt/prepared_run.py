@@ -8,12 +8,14 @@ bound, without methods and attributes in between (``benchmarks/call_overhead.py 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from weakref import ref
 
 import torch
 
+from trtdiag.engine.cuda_graph_cache import Kept
 from trtdiag.engine.tensorrt.context import EngineContext, Turn, run_refused
 from trtdiag.engine.tensorrt.context_memory import ContextMemory
-from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
+from trtdiag.engine.tensorrt.cuda_graphs import Casts, EngineGraph, EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu, new_memory
 
@@ -36,6 +38,10 @@ class PreparedRun:
         scratch: Has memory for the context.
         graphs: Recorded runs, where the program asks for them.
         turn: Of an engine that has one context.
+        casts: Where inputs have other dtypes than the engine's, and runs are recorded; else empty.
+
+    Attributes:
+        casts: As given.
     """
 
     def __init__(
@@ -49,8 +55,9 @@ class PreparedRun:
         scratch: ContextMemory,
         graphs: EngineGraphs | None = None,
         turn: Turn | None = None,
+        casts: Casts = (),
     ) -> None:
-        self._device = ports.device
+        self._device, self.casts = ports.device, casts
         self._makes = tuple((shape, port.dtype) for shape, port in zip(shapes, ports.manifest.outputs, strict=True))
         several = ports.device.type == "cuda" and torch.cuda.device_count() > 1
         current, recording = gpu.current(ports.device), gpu.recording
@@ -68,7 +75,10 @@ class PreparedRun:
                 context.context.execute_async_v3,
             )
 
+        recorded: Callable[[], Kept[EngineGraph] | None] = _nothing
+
         def run(inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None) -> Outputs:
+            nonlocal recorded
             # The default stream, of the handle 0, cannot be recorded.
             if current() != stream or (stream and recording()):
                 return None
@@ -86,7 +96,19 @@ class PreparedRun:
                 for shape, strides, dtype in makes:
                     outputs.append(new(shape, strides, dtype))
             if graphs is not None:
-                return graphs.run(inputs, key, stream, outputs)
+                if (kept := recorded()) is not None:
+                    where = [inputs[index].data_ptr() for index, _ in reads]
+                    for made in outputs:
+                        where.append(made.data_ptr())
+                    graph = kept.recording
+                    if (replay := graph.direct.get(tuple(where))) is not None:
+                        kept.used, graph.misses = True, 0
+                        replay()
+                        return outputs
+                found = graphs.run(inputs, key, stream, outputs, casts)
+                kept = graphs.kept(key)
+                recorded = _nothing if kept is None else ref(kept)
+                return found
             for index, name in reads:
                 address = inputs[index].data_ptr()
                 if known.get(name) != address:
@@ -131,6 +153,11 @@ class PreparedRun:
         )
 
 
+def _nothing() -> Kept[EngineGraph] | None:
+    """No recorded runs."""
+    return None
+
+
 def _in_turn(
     run: Callable[..., Outputs], turn: Turn, stream: int, context: EngineContext | None, key: Key
 ) -> Callable[..., Outputs]:
@@ -150,6 +177,18 @@ def _in_turn(
 
 def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return torch.empty(shape, device="meta").stride()
+
+
+def casts_of(given: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], device: torch.device) -> Casts:
+    """The dtypes that inputs have after a cast; empty where none has another, or a cast is not all.
+
+    Args:
+        given: What an engine's inputs were before.
+        inputs: These, after.
+        device: The engine's.
+    """
+    casts = [own.dtype if own.dtype is not tensor.dtype else None for tensor, own in zip(given, inputs, strict=True)]
+    return casts if any(casts) and all(is_plain(tensor, device) for tensor in given) else ()
 
 
 def can_prepare(ports: Ports) -> bool:

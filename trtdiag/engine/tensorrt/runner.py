@@ -25,7 +25,7 @@ from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.inspection import engine_layers
-from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, is_plain
+from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, casts_of, is_plain
 from trtdiag.engine.tensorrt.single_context import has_one_context, one_for_each_profile
 from trtdiag.errors import UserError
 from trtdiag.graph.tensor_signature import Signature, signature_of
@@ -105,11 +105,14 @@ class EngineRunner:
         """Why its runs cannot be recorded as CUDA graphs; empty where nothing is known against it."""
         return "the data decides a size in it, and a graph has fixed sizes" if self._ports.manifest.waits else ""
 
-    def prepared(self, inputs: Sequence[torch.Tensor]) -> PreparedRun | None:
+    def prepared(
+        self, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor] | None = None
+    ) -> PreparedRun | None:
         """What runs it again for inputs like those of the run before; ``None`` where that must be looked at anew.
 
         Args:
             inputs: Those of the last run of this thread.
+            given: What they were before casts: where what is found has ``casts``, it takes inputs like these.
         """
         plain = self._preparable and all(is_plain(tensor, self._device) for tensor in inputs)
         if not plain or self._gpu.recording():
@@ -118,15 +121,16 @@ class EngineRunner:
         if choice is None and (known := self._known.runs.get((self._scratch.variant(), signature_of(inputs) or ()))):
             return known
         profile = 0 if self._choice is None else self._choice(inputs)
+        casts = () if given is None or choice is None else casts_of(given, inputs, self._device)
         if self._only is not None:
-            return self._only[profile].prepared(key, stream, choice)
+            return self._only[profile].prepared(key, stream, choice, casts)
         place = self._contexts.place(stream, self._scratch.variant(), profile)
         graphs = None if choice is None else place.graphs.get(choice)
         if graphs is not None and not graphs.never(key):
             shapes = graphs.shapes(key)
             if shapes is None:
                 return None
-            return PreparedRun(self._ports, key, shapes, self._gpu, stream, None, self._scratch, graphs)
+            return PreparedRun(self._ports, key, shapes, self._gpu, stream, None, self._scratch, graphs, casts=casts)
         context = place.context
         if context is None or context.key != key:
             return None

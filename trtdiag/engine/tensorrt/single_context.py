@@ -11,7 +11,7 @@ from trtdiag.engine.cuda_graph_choice import GraphChoice
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.context import EngineContext, Latest, Turn
 from trtdiag.engine.tensorrt.context_memory import ContextMemory
-from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
+from trtdiag.engine.tensorrt.cuda_graphs import Casts, EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.prepared_run import PreparedRun
@@ -98,7 +98,7 @@ class OneContext:
                 self.refused = graphs.refused
             return self._context.run(given, memory, key, stream) if outputs is None else outputs
 
-    def prepared(self, key: Key, stream: int, choice: GraphChoice | None) -> PreparedRun | None:
+    def prepared(self, key: Key, stream: int, choice: GraphChoice | None, casts: Casts = ()) -> PreparedRun | None:
         """See ``EngineRunner.prepared``."""
         with self._latest.lock:
             context = self._context
@@ -110,8 +110,9 @@ class OneContext:
                 if graphs is None or (graphs.shapes(key) is None and not graphs.never(key)):
                     return None
                 graphs = None if graphs.never(key) else graphs
+            casts = () if graphs is None else casts
             return PreparedRun(
-                self._ports, key, context.shapes, self._gpu, stream, context, self._scratch, graphs, self._turn
+                self._ports, key, context.shapes, self._gpu, stream, context, self._scratch, graphs, self._turn, casts
             )
 
     def _follow(self, stream: int) -> None:
@@ -127,6 +128,8 @@ class OneContext:
             # Recording that did not pay is not done again soon.
             used = self._turn.in_a_row - self._wanted
             self._wanted = 2 if used > _WORTH * self._wanted else min(2 * self._wanted, _MOST_WANTED)
+        if self._graphs is not None:  # runs that were prepared may still have it
+            self._graphs[1].drop()
         self._graphs, self._turn.in_a_row = None, 0
 
     def _graphs_of(self, choice: GraphChoice | None, context: EngineContext) -> EngineGraphs | None:
