@@ -106,11 +106,11 @@ def test_casts_before_an_engine(most: int) -> None:
         for seed in range(30):  # the same memory
             for own, tensor in zip((ids, x), words(7, seed), strict=True):
                 own.copy_(tensor)
-            compare(made(ids, x), (wanted(ids, x),))
-            compare(made.run_into(into, ids, x), (wanted(ids, x),))
+            compare(made(ids, x), (wanted(ids, x).cpu(),))
+            compare(made.run_into(into, ids, x), (wanted(ids, x).cpu(),))
         kept = [(rows, seed, made(*words(rows, seed))) for seed in range(9) for rows in (1, 7, MOST_ROWS)]
         for rows, seed, actual in kept:
-            compare(actual, (wanted(*words(rows, seed)),))
+            compare(actual, (wanted(*words(rows, seed)).cpu(),))
 
 
 def test_a_saved_program_calls_its_engines_again(name: str, expected: Any, tmp_path: Path) -> None:
