@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from tests.harness.rows import thinned
 from trtdiag.dims.solver.choose import choose
-from trtdiag.symbolic import ProofKind, Range, parse_condition, to_text
+from trtdiag.symbolic import ProofKind, Range, evaluate, parse_condition, parse_expr, to_text
 
 
 def chosen(conditions, box, example, **options):
@@ -213,6 +215,21 @@ def test_only_what_a_derived_dim_can_say(name):
     found = chosen(conditions, box, example, determine=False)
     assert told(found) == wanted
     assert found.proof.proven
+
+
+@pytest.mark.parametrize("order", ["hw", "wh"])
+def test_sizes_that_go_up_together_are_those_that_torch_computes_exactly(order):
+    """Its guard for 3*n + 1 and 4*n + 4 is ``8 / 3 + 4 / 3 * h == w``, over the first: 37 and 52 break it in floats."""
+    box = dict.fromkeys(order, (8, 96))
+    for h, w in ((40, 56), (41, 53), (50, 37)):
+        found = chosen([f"trunc(32*w/h) == {32 * w // h}"], box, {"h": h, "w": w})
+        (root,) = found.sets
+        sizes = [found.determined.get(name, parse_expr(name)) for name in order]
+        (a, b), (c, d) = ([evaluate(size, {root: value}) for value in (0, 1)] for size in sizes)
+        slope, start = Fraction(d - c, b - a), c - Fraction(d - c, b - a) * a
+        for value in found.sets[root].values.members(99):
+            one, other = (evaluate(size, {root: value}) for size in sizes)
+            assert start.numerator / start.denominator + slope.numerator / slope.denominator * one == other
 
 
 def test_the_example_is_given_up_only_where_it_is_refused():

@@ -235,7 +235,7 @@ def _on_lines(best: Fitted, determine: bool, sets: Sets) -> Fitted:
             for line in on_lines(layout, (first, second), because):
                 if sets.clock.out:
                     return best
-                for made in [] if line is None else [line] if determine else _affine(line):
+                for made in [line] if determine else _affine(line):
                     found = fitted(made, sets, best)
                     if found is not None and found.rank < best.rank:
                         best = found

@@ -95,7 +95,7 @@ def _divisors(node: Expr | Condition) -> set[int]:
     return found
 
 
-def on_lines(layout: Layout, names: tuple[str, str], because: Origins) -> Iterator[Layout | None]:
+def on_lines(layout: Layout, names: tuple[str, str], because: Origins) -> Iterator[Layout]:
     """Two parameters that go up together from the point, by a step each; nothing where no point is known."""
     if any(name not in layout.point for name in names):
         return
@@ -108,4 +108,19 @@ def on_lines(layout: Layout, names: tuple[str, str], because: Origins) -> Iterat
         }
         inner = [layout.ranges[n].unscaled(step, start) for n, step, start in zip(names, steps, starts, strict=True)]
         range_ = inner[0].intersect(inner[1])
-        yield replaced(layout, changes, because, fresh={root: range_}, point={root: back})
+        made = replaced(layout, changes, because, fresh={root: range_}, point={root: back})
+        if made is not None and _is_exact_in_torch(made, root):
+            yield made
+
+
+def _is_exact_in_torch(layout: Layout, root: str) -> bool:
+    """Whether torch's guard holds at all sizes over ``root``.
+
+    Where no size is the root itself, torch (2.13) writes all over the first one, as ``8 / 3 + 4 / 3 * x.size()[0] ==
+    x.size()[1]`` for 3*_h + 1 and 4*_h + 4, and computes that in floating point.
+    """
+    lines = [line for size in layout.sizes.values() if (line := affine(size)) is not None and line[1] == root]
+    if any(all(other % step == 0 for other, _, _ in lines) for step, _, _ in lines):
+        return True  # the one that `named` makes the root
+    first, _, start = lines[0]
+    return first & (first - 1) == 0 or all(start * step % first == 0 for step, _, _ in lines)
