@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -13,7 +14,7 @@ from torch.export import Dim
 from torch.nn import functional
 
 from trtdiag.frontend.capture import capture
-from trtdiag.frontend.failing_op import MOST_ELEMENTS
+from trtdiag.frontend.failing_op import MOST_ELEMENTS, Watch
 from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
 from trtdiag.frontend.real_run import RealRunner, RunOutcome
 
@@ -93,6 +94,20 @@ def test_what_depends_on_contents_alone_is_not_decided() -> None:
     runner, _, symbols = _runner(put, args, dims)
     assert runner.run({symbols["n"]: 9, symbols["m"]: 3}).outcome is RunOutcome.PASSED
     assert runner.run({symbols["n"]: 9, symbols["m"]: 5}).outcome is RunOutcome.UNDECIDED
+
+
+def test_repeats_that_are_not_as_many_as_the_rows_are_contents() -> None:
+    """Another sum than that of the rows, and numbers below zero, with which PyTorch writes beyond its tensor."""
+
+    def spread(v: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        return v + torch.repeat_interleave(torch.arange(ends.shape[0] - 1), ends.diff(), output_size=v.shape[0])
+
+    args = (torch.randn(9), torch.tensor([0, 3, 9]))
+    runner, _, symbols = _runner(spread, args, ({0: Dim("t", max=64)}, {0: Dim("n", min=3, max=64)}))
+    for rows, ends in ((9, 3), (5, 3), (3, 4), (64, 64)):
+        ran = runner.run({symbols["t"]: rows, symbols["n"]: ends})
+        assert ran.outcome is not RunOutcome.REFUSED
+    assert "it repeats an element" in str(runner._error([torch.randn(9), torch.tensor([0, 500, 9])], Watch(math.inf)))
 
 
 def test_a_matrix_that_cannot_be_factored_is_not_refused() -> None:

@@ -148,6 +148,10 @@ def padded(batches: Tensor) -> Call:
     return ATEN._pad_packed_sequence.default, [f(6, 4), batches, False, 0.0, 3], {}
 
 
+def repeated(*times: int) -> Call:
+    return ATEN.repeat_interleave.self_Tensor, [f(2, 3), whole(*times), 0], {"output_size": 9}
+
+
 def copied(count: int) -> Call:
     return ATEN._foreach_copy.default, [[f(3), f(40)], [f(3), f(40)][:count]], {}
 
@@ -183,6 +187,7 @@ FITTING: dict[str, Call] = {
     "observed": observed(3),
     "observed as a whole": observed(1, per_row=False, scale=1),
     "padded": padded(whole(3, 2, 1)),
+    "repeated": repeated(0, 9),
     "copied": copied(2),
 }
 REACHING: dict[str, tuple[Call, str]] = {
@@ -227,6 +232,7 @@ REACHING: dict[str, tuple[Call, str]] = {
     "ranges missing": (observed(1), "its running_min has the sizes 1"),
     "rows missing": (padded(whole(3, 2, 2)), "its data 6 rows"),
     "steps going up": (padded(whole(1, 2, 3)), "its steps have the sizes [1, 2, 3]"),
+    "repeated less than never": (repeated(500, -491), "it repeats an element -491 times"),
     "one tensor too few": (copied(1), "it copies 1 tensors into 2"),
 }
 

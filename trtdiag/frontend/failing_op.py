@@ -26,6 +26,9 @@ MOST_ELEMENTS = 1 << 24
 """Of one tensor, input or between: 64 MiB of float32.  Own choice, as an op on that many takes about a second."""
 
 
+_REPEATS = "aten::repeat_interleave"
+
+
 @dataclass(frozen=True)
 class Failing:
     """The op that failed: its name, node and source lines, and the dims of its tensors over the program's symbols."""
@@ -120,6 +123,8 @@ class Search(Interpreter):
         if self._chooses_by_mask(node):
             return False
         if isinstance(node.target, OpOverload):
+            if schema_name(node.target) == _REPEATS:  # neither 0 nor 1 tells whether some have the sum that is asked
+                return False
             return _always_fails(node.target, lambda other: map_arg((node.args, node.kwargs), self._with(other)))
         # A branch or loop: the call inside of it that failed, all of whose integers may come from the inputs.
         if self._watch.failed is None:

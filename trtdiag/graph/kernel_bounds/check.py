@@ -92,6 +92,13 @@ def embedded(call: TrustingCall) -> Faults:
         yield f"its indices go from {int(indices.min())} to {int(indices.max())}, and there are {rows} rows"
 
 
+def repeated(call: TrustingCall) -> Faults:
+    """Whether nothing is repeated a negative number of times: PyTorch checks the sum before it looks at each."""
+    repeats = call.elements("repeats")
+    if repeats is not None and repeats.numel() and int(repeats.min()) < 0:
+        yield f"it repeats an element {int(repeats.min())} times"
+
+
 def packed(call: TrustingCall) -> Faults:
     """Whether the steps of packed sequences hold their data."""
     shape, batches = call.sizes("data"), call.numbers("batch_sizes")
@@ -174,6 +181,7 @@ _GROUPS: Sequence[tuple[Rule, str]] = (
     (_layer_norm_backward, "native_layer_norm_backward"),
     (weight_norm, "_weight_norm _weight_norm_interface"),
     (embedded, "embedding_dense_backward"),
+    (repeated, "repeat_interleave"),
     (packed, "_pad_packed_sequence"),
     (copied, "_foreach_copy _foreach_copy_"),
     (masked_softmax, "_masked_softmax"),
@@ -183,7 +191,7 @@ _GROUPS: Sequence[tuple[Rule, str]] = (
     ),
 )
 _RULES: Mapping[str, Rule] = {f"aten::{name}": rule for rule, names in _GROUPS for name in names.split()}
-_BY_ELEMENTS = frozenset({bag, ctc, segments, embedded, packed})
+_BY_ELEMENTS = frozenset({bag, ctc, segments, embedded, repeated, packed})
 
 
 def trusts_sizes(op: OpOverload) -> bool:
