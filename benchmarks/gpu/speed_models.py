@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from speed_stays import Detector, Rotary, ZooCase, plain_unet_case, torchvision_case, zoo_case
+from speed_stays import Detector, Rotary, TransUNet, ZooCase, plain_unet_case, torchvision_case, zoo_case
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -329,8 +329,24 @@ def _unet256(tiny: bool) -> Case:
     return Case(module, (x,), ("x",), {"x": sizes})
 
 
-OF_STAYS: dict[str, Callable[[bool], Case]] = {"detector": _detector, "rotary": _rotary, "unet256": _unet256}
-"""For ``--variants auto``: those of ``speed_stays``, 4x3x640x640 and 4x512x768; a smaller U-Net, 2x3x256x256."""
+def _transunet(tiny: bool) -> Case:
+    backbone = ResNet(8, (1, 1, 1), 10) if tiny else ResNet(64, (3, 4, 9), 1000)
+    width, depth, heads = (16, 2, 2) if tiny else (768, 12, 12)
+    encoder = nn.ModuleList(Block(width, heads, before=True, eps=1e-6) for _ in range(depth))
+    given, widths = ([8, 32, 64, 128, 16], (16, 8, 8, 4)) if tiny else ([64, 256, 512, 1024, 768], (256, 128, 64, 16))
+    x = torch.randn(*((2, 3, 64, 64) if tiny else (8, 3, 224, 224)))
+    module = TransUNet(backbone, encoder, given, (x.shape[2] // 16) ** 2, widths)
+    return Case(module, (x,), ("x",), {"x": {0: ("batch", 1, 16, 1)}})
+
+
+OF_STAYS: dict[str, Callable[[bool], Case]] = {
+    "detector": _detector,
+    "rotary": _rotary,
+    "unet256": _unet256,
+    "transunet": _transunet,
+}
+"""For ``--variants auto``: those of ``speed_stays``, 4x3x640x640, 4x512x768 and 8x3x224x224; a smaller U-Net,
+2x3x256x256."""
 
 
 def case(name: str, tiny: bool = False) -> Case | ZooCase:

@@ -78,6 +78,56 @@ class Rotary(nn.Module):
         return x
 
 
+class TransUNet(nn.Module):
+    """TransUNet (Chen et al. 2021, arXiv:2102.04306): convolutions down to 1/16, a transformer there, convolutions up.
+
+    Args:
+        backbone: A ResNet of three levels.
+        encoder: The transformer's blocks.
+        given: Channels of the backbone's levels, then those of the transformer.
+        places: How many places it has at the example's size.
+        widths: Channels on the way up.
+    """
+
+    def __init__(
+        self, backbone: Any, encoder: nn.ModuleList, given: list[int], places: int, widths: tuple[int, ...]
+    ) -> None:
+        super().__init__()
+        self.stem, self.pool = backbone.stem, backbone.pool
+        levels: list[list[nn.Module]] = []
+        for block in backbone.blocks:
+            if not levels or block.conv2.stride != (1, 1):
+                levels.append([])
+            levels[-1].append(block)
+        self.levels = nn.ModuleList(nn.Sequential(*blocks) for blocks in levels)
+        *kept, deepest, width = given
+        self.enter, self.places = nn.Conv2d(deepest, width, 1), nn.Parameter(torch.randn(1, places, width) * 0.02)
+        self.encoder, self.norm = encoder, nn.LayerNorm(width, 1e-6)
+        self.leave = _twice(width, 2 * widths[0])
+        below = [2 * widths[0], *widths[:-1]]
+        beside = [*reversed(kept), *[0] * (len(widths) - len(kept))]
+        self.ups = nn.ModuleList(_twice(a + b, made) for a, b, made in zip(below, beside, widths, strict=True))
+        self.head = nn.Conv2d(widths[-1], 9, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.stem(x)
+        kept = [y]
+        y = self.pool(y)
+        for level in self.levels:
+            y = level(y)
+            kept.append(y)
+        high, wide = y.shape[2:]
+        y = self.enter(y).flatten(2).transpose(1, 2) + self.places
+        for block in self.encoder:
+            y = block(y)
+        y = self.leave(self.norm(y).transpose(1, 2).unflatten(2, (high, wide)))
+        beside = [*reversed(kept[:-1]), *[None] * (len(self.ups) - len(kept) + 1)]
+        for up, other in zip(self.ups, beside, strict=True):
+            y = nn.functional.interpolate(y, scale_factor=2.0, mode="bilinear", align_corners=False)
+            y = up(y if other is None else torch.cat([y, other], 1))
+        return self.head(y)
+
+
 class PlainUNet(nn.Module):
     """The U-Net of Ronneberger et al. 2015 (arXiv:1505.04597) with padding, batch norms and upsampling by repeating."""
 
