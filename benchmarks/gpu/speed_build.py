@@ -2,7 +2,8 @@
 
     python speed_build.py MODEL FOLDER VARIANT,VARIANT... [--tiny] [--backend reference]
 
-``ours`` and ``ours static`` are what a user gets; the probes tell apart what engines lose time to.
+``ours`` and ``ours static`` are what a user gets; the probes tell apart what engines lose time to.  ``auto`` writes its
+report beside the program.
 """
 
 from __future__ import annotations
@@ -131,6 +132,8 @@ def build_ours(
         )
     done = time.perf_counter()
     trtdiag.save(made.compiled, file_of(folder, name, variant))
+    if variant == AUTO:  # each segment's times, and why it was chosen
+        file_of(folder, name, variant).with_suffix(".html").write_text(made.report.to_html(), encoding="utf-8")
     half = made.plan.lowered.precision
     return {
         "build_s": done - ready,
