@@ -64,6 +64,10 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: F.adaptive_avg_pool1d(x[:, None], n // 2),
         lambda x, n: F.adaptive_avg_pool2d(x[:, None][..., None, :], (1, n // 2))[..., 0, :],
     ),
+    "take_along_dim": (
+        lambda x, n: torch.take_along_dim(x[None], x.argsort(1)[None, :1], 2),
+        lambda x, n: torch.gather(x[None], 2, x.argsort(1)[None, :1].expand(-1, 3, -1)),
+    ),
     "affine_grid": (
         lambda x, n: F.affine_grid(torch.eye(2, 3)[None], [1, 1, 1, n], align_corners=False)[0, 0, :, 0] * x,
         lambda x, n: ((2 * torch.arange(n) + 1) / n - 1) * x,
@@ -123,6 +127,15 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
         ("h == 144", "k = torch.fft.rfftfreq(h)", OP, "torch.arange(h // 2 + 1) / h"),
         ("h == 144", "F.interpolate(y, size=h)", OP, None),
         ("h == 144", "if len(ids) != batch:", PYTHON, "x.shape[0] in place of len(x)"),
+        ("h == 144", "size = int(2 ** math.ceil(math.log(n, 2)))", PYTHON, "torch.tensor(h).log()"),
+        ("h == 144", "y = len(x) * math.sqrt(n)", PYTHON, "x.shape[0] in place of len(x)"),
+        (
+            "trunc(h / 2) == 72",
+            "y = F.interpolate(y, size=int(h * 0.5))",
+            PYTHON,
+            "math.trunc(...) in place of int(...)",
+        ),
+        ("h == 144", "torch.istft(s, 16, window=torch.hann_window(16), length=n)", OP, None),
         ("h == 144", "y = f(x, int(scale))", OP, None),
         ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),
         ("h == 144", "y = self.float(x.shape[2])", PYTHON, None),

@@ -20,6 +20,7 @@ INSTEAD_OF_NUMBER = {
     "tril_indices": "x[..., torch.arange({n})[:, None] >= torch.arange({n})] in place of indexing with it",
     "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
     "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
+    "take_along_dim": "torch.gather, with indices that are expanded to the sizes of x in its other dims",
     "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
     "interpolate": "the size that is wanted (size=...) in place of scale_factor=...",
     "math.sqrt": "torch.tensor({n}).sqrt()",
@@ -36,6 +37,7 @@ _NUMBER_CALL = re.compile(
     r"(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
+_OF_DIGITS = re.compile(r"\s*[\d.]+\s*\)")
 _BY_STEPS = "aten.tensor_split.sections"
 """What LSTM, GRU and RNN are taken apart into (torch 2.13), where the model's line has no such call."""
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
@@ -51,16 +53,42 @@ def no_length(reason: Reason, frame: Frame) -> str | None:
     return f"pad to one length, or export one program for each: {why}: {frame.code.strip()}"
 
 
+def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:
+    """The call in a line that makes ``size`` a number: of calls in each other the innermost, which runs first."""
+    calls = [
+        call
+        for call in _NUMBER_CALL.finditer(code)
+        if (call[1] in _OPEN_IF_STRICT or call[1].startswith("math.")) is in_python
+        and (call[1] != "interpolate" or "scale_factor" in code)
+    ]
+    if size.startswith("trunc("):  # what int makes of a float
+        return next((call for call in calls if call[1] == "int"), None)
+    calls = [call for call in calls if not _OF_DIGITS.match(code, call.end())]
+    outer = next(iter(calls), None)
+    if outer is None or (outer[1] == "int" and _ROOT.search(code)):
+        return outer
+    inside = (call for call in calls if _open_at(code[outer.end() : call.start()]))
+    return max(inside, key=lambda call: call.start(), default=outer)
+
+
+def _open_at(between: str) -> bool:
+    """Whether a bracket before ``between`` is still open behind it."""
+    open_ = 1
+    for sign in between:
+        open_ += (sign == "(") - (sign == ")")
+        if not open_:
+            return False
+    return True
+
+
 def no_number(reason: Reason, frame: Frame) -> str | None:
     """What to write for a call that takes the size as a plain number."""
-    match, call = _IS_NUMBER.fullmatch(reason.text), _NUMBER_CALL.search(frame.code)
+    match, code = _IS_NUMBER.fullmatch(reason.text), frame.code.strip()
+    call = None if match is None else _taking(match["size"], code, reason.by == PYTHON)
     if match is None or call is None:
         return None
-    size, code = match["size"], frame.code.strip()
-    if call[1] == "interpolate" and "scale_factor" not in code:
-        return None
-    in_python = call[1] in _OPEN_IF_STRICT or call[1].startswith("math.")
-    if in_python and (reason.by != PYTHON or (BRANCH.match(code) and re.search(rf"\b{match['value']}\b", code))):
+    size = match["size"]
+    if reason.by == PYTHON and BRANCH.match(code) and re.search(rf"\b{match['value']}\b", code):
         return None
     strict = "export with strict=True, or " if call[1] in _OPEN_IF_STRICT else ""
     if call[1] == "int" and _ROOT.search(code):
