@@ -47,6 +47,26 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: x * torch.hamming_window(n),
         lambda x, n: x * (0.54 - 0.46 * torch.cos(2 * math.pi * torch.arange(n) / n)),
     ),
+    "bartlett_window": (
+        lambda x, n: x * torch.bartlett_window(n),
+        lambda x, n: x * (1 - (2 * torch.arange(n) / n - 1).abs()),
+    ),
+    "blackman_window": (
+        lambda x, n: x * torch.blackman_window(n),
+        lambda x, n: x * (0.42 - 0.5 * torch.cos(a := 2 * math.pi * torch.arange(n) / n) + 0.08 * torch.cos(2 * a)),
+    ),
+    "avg_pool1d": (lambda x, n: F.avg_pool1d(x[None], n), lambda x, n: F.adaptive_avg_pool1d(x[None], 1)),
+    "avg_pool2d": (lambda x, n: F.avg_pool2d(x[None], x.shape), lambda x, n: F.adaptive_avg_pool2d(x[None], 1)),
+    "avg_pool3d": (
+        lambda x, n: F.avg_pool3d(x[None, None], (1, *x.shape)),
+        lambda x, n: F.adaptive_avg_pool3d(x[None, None], 1),
+    ),
+    "max_pool1d": (lambda x, n: F.max_pool1d(x[None], n), lambda x, n: F.adaptive_max_pool1d(x[None], 1)),
+    "max_pool2d": (lambda x, n: F.max_pool2d(x[None], x.shape), lambda x, n: F.adaptive_max_pool2d(x[None], 1)),
+    "max_pool3d": (
+        lambda x, n: F.max_pool3d(x[None, None], (1, *x.shape)),
+        lambda x, n: F.adaptive_max_pool3d(x[None, None], 1),
+    ),
     "one_hot": (
         lambda x, n: F.one_hot(x.argmax(1), n) * x,
         lambda x, n: (x.argmax(1)[..., None] == torch.arange(n)).long() * x,
@@ -136,6 +156,7 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
             "math.trunc(...) in place of int(...)",
         ),
         ("h == 144", "torch.istft(s, 16, window=torch.hann_window(16), length=n)", OP, None),
+        ("h == 144", "y = F.max_pool2d(y, y.shape[2:])", OP, "F.adaptive_max_pool2d(x, 1), if the window is all of x,"),
         ("h == 144", "y = f(x, int(scale))", OP, None),
         ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),
         ("h == 144", "y = self.float(x.shape[2])", PYTHON, None),

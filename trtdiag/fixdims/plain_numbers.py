@@ -15,12 +15,19 @@ INSTEAD_OF_NUMBER = {
     "rfftfreq": "torch.arange({n} // 2 + 1) / {n}",
     "hann_window": "torch.sin(math.pi * torch.arange({n}) / {n}) ** 2",
     "hamming_window": "0.54 - 0.46 * torch.cos(2 * math.pi * torch.arange({n}) / {n})",
+    "bartlett_window": "1 - (2 * torch.arange({n}) / {n} - 1).abs()",
+    "blackman_window": "0.42 - 0.5 * a.cos() + 0.08 * (2 * a).cos() with a = 2 * math.pi * torch.arange({n}) / {n}",
     "one_hot": "(indices[..., None] == torch.arange({n})).long()",
     "vander": "x[:, None] ** torch.arange({n} - 1, -1, -1)",
     "tril_indices": "x[..., torch.arange({n})[:, None] >= torch.arange({n})] in place of indexing with it",
     "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
     "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
     "take_along_dim": "torch.gather, with indices that are expanded to the sizes of x in its other dims",
+    **{
+        f"{kind}_pool{dims}d": f"F.adaptive_{kind}_pool{dims}d(x, 1), if the window is all of x,"
+        for kind in ("avg", "max")
+        for dims in (1, 2, 3)
+    },
     "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
     "interpolate": "the size that is wanted (size=...) in place of scale_factor=...",
     "math.sqrt": "torch.tensor({n}).sqrt()",
