@@ -88,6 +88,17 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: torch.take_along_dim(x[None], x.argsort(1)[None, :1], 2),
         lambda x, n: torch.gather(x[None], 2, x.argsort(1)[None, :1].expand(-1, 3, -1)),
     ),
+    "as_tensor": (lambda x, n: x * torch.as_tensor([n])[0], lambda x, n: x * torch.tensor([n])[0]),
+    "new_tensor": (
+        lambda x, n: x * x.new_tensor([n])[0],
+        lambda x, n: x * torch.tensor([n], dtype=x.dtype, device=x.device)[0],
+    ),
+    "Tensor": (lambda x, n: x * torch.Tensor([n])[0], lambda x, n: x * torch.tensor([n], dtype=torch.float32)[0]),
+    "FloatTensor": (
+        lambda x, n: x * torch.FloatTensor([n])[0],
+        lambda x, n: x * torch.tensor([n], dtype=torch.float32)[0],
+    ),
+    "LongTensor": (lambda x, n: x * torch.LongTensor([n])[0], lambda x, n: x * torch.tensor([n])[0]),
     "affine_grid": (
         lambda x, n: F.affine_grid(torch.eye(2, 3)[None], [1, 1, 1, n], align_corners=False)[0, 0, :, 0] * x,
         lambda x, n: ((2 * torch.arange(n) + 1) / n - 1) * x,
@@ -157,6 +168,14 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
         ),
         ("h == 144", "torch.istft(s, 16, window=torch.hann_window(16), length=n)", OP, None),
         ("h == 144", "y = F.max_pool2d(y, y.shape[2:])", OP, "F.adaptive_max_pool2d(x, 1), if the window is all of x,"),
+        ("h == 144", "shapes = torch.as_tensor(shapes)", OP, "torch.tensor(...) in place of torch.as_tensor(...)"),
+        (
+            "h == 144",
+            "y = boxes * x.new_tensor([w, h])",
+            OP,
+            "torch.tensor(..., dtype=x.dtype, device=x.device) in place of x.new_tensor(...)",
+        ),
+        ("h == 144", "y = self.new_tensor_of(x)", OP, None),
         ("h == 144", "y = f(x, int(scale))", OP, None),
         ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),
         ("h == 144", "y = self.float(x.shape[2])", PYTHON, None),

@@ -28,6 +28,11 @@ INSTEAD_OF_NUMBER = {
         for kind in ("avg", "max")
         for dims in (1, 2, 3)
     },
+    "as_tensor": "torch.tensor(...) in place of torch.as_tensor(...)",
+    "new_tensor": "torch.tensor(..., dtype=x.dtype, device=x.device) in place of x.new_tensor(...)",
+    "Tensor": "torch.tensor(..., dtype=torch.float32) in place of torch.Tensor(...)",
+    "FloatTensor": "torch.tensor(..., dtype=torch.float32) in place of torch.FloatTensor(...)",
+    "LongTensor": "torch.tensor(...) in place of torch.LongTensor(...)",
     "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
     "interpolate": "the size that is wanted (size=...) in place of scale_factor=...",
     "math.sqrt": "torch.tensor({n}).sqrt()",
@@ -38,10 +43,11 @@ INSTEAD_OF_NUMBER = {
     "int": "math.trunc(...) in place of int(...)",
     "len": "x.shape[0] in place of len(x)",
 }
-_OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len"])
+_IN_PYTHON = frozenset(["float", "int", "len", "Tensor", "FloatTensor", "LongTensor"])
+_OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len", "new_tensor"])
 """TorchDynamo keeps what these are given as a size (torch 2.13)."""
 _NUMBER_CALL = re.compile(
-    r"(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?"
+    r"(?:(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?|\w\.(?=new_tensor\())"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
 _OF_DIGITS = re.compile(r"\s*[\d.]+\s*\)")
@@ -65,7 +71,7 @@ def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:
     calls = [
         call
         for call in _NUMBER_CALL.finditer(code)
-        if (call[1] in _OPEN_IF_STRICT or call[1].startswith("math.")) is in_python
+        if (call[1] in _IN_PYTHON or call[1].startswith("math.")) is in_python
         and (call[1] != "interpolate" or "scale_factor" in code)
     ]
     if size.startswith("trunc("):  # what int makes of a float
