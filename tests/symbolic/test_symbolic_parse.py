@@ -35,6 +35,12 @@ SAME = {
     "exact division": ("h // 4 == w", "Eq(CleanDiv(h, 4), w)", "w == h // 4"),
     "power": ("h**2 + h > 3", "Gt(PowByNatural(h, 2) + h, 3)", "h + h**2 >= 4"),
     "shift": ("h << 2 == w >> 1", "Eq(LShift(h, 2), RShift(w, 1))", "4*h == w // 2"),
+    "and bits": (
+        "h & -8 == w & 3",
+        "Eq(BitwiseFn_bitwise_and(h, -8), BitwiseFn_bitwise_and(3, w))",
+        "h == h % 8 + w % 4",
+    ),
+    "or bits": ("h | ~3 == w", "Eq(BitwiseFn_bitwise_or(h, -4), w)", "w == h % 4 - 4"),
     "absolute": ("abs(h - w) < 3", "Lt(Abs(h - w), 3)", "max(h - w, w - h) <= 2"),
     "where": ("(h if w > 2 else 3) == 4", "Eq(Piecewise((h, w > 2), (3, True)), 4)", "(h if w >= 3 else 3) == 4"),
     "Where": ("(h if w > 2 else 3) == 4", "Eq(Where(w > 2, h, 3), 4)", "(h if w >= 3 else 3) == 4"),
@@ -90,6 +96,12 @@ def test_sources_become_symbols(text, source):
     assert parse_expr(f"{text} - 1", lambda _: number(4)) == number(3)
 
 
+@each("text", ["h & ~7", "h & 5", "h | 3", "6 ^ h", "(h + 31) & -32", "h & 0", "h ^ -1", "h & 0b1011011", "h | -6"])
+def test_bits_are_those_of_python(text):
+    expr = parse_expr(text)
+    assert [evaluate(expr, {"h": h}) for h in range(-70, 140)] == [eval(text, {"h": h}) for h in range(-70, 140)]
+
+
 @pytest.mark.parametrize("text", ["(6 // h > 2) != (w > 5)", "(h % 2 == 0) == (w // h == 3)"])
 def test_compared_conditions_hold_where_python_says_so_and_not_where_it_raises(text):
     condition = parse_condition(text)
@@ -120,7 +132,10 @@ REFUSED = {
     "h == 1e999": "inf is no number",
     "h is 1": "the comparison Is has no meaning for sizes",
     "h @ w == 1": "the operator MatMult has no meaning for sizes",
-    "h & 3 == 1": "h & 3 works on the bits of a number",
+    "h & w == 1": "it works on the bits of two sizes",
+    "h / 2 & 3 == 1": "it works on the bits of two sizes",
+    "h & 0b10101010101 == 1": "the number 1365 has bits in more than 4 places",
+    "h & (w > 2)": "h & (w > 2) works on the bits of a condition",
     "(h > 2) + 1 == 2": "(h > 2) + 1 computes with a condition",
     "(h > 2) < (w > 2)": "h > 2 is a condition where a number is needed",
     "(h > 2) == w": "h > 2 is a condition where a number is needed",

@@ -38,6 +38,7 @@ class FunctionError(Exception):
 Node = Expr | Condition
 MOST_EXPONENT = 64  # sizes are integers of 64 bits; a higher power of one is no size
 MOST_NUMBER_EXPONENT = 1024
+MOST_RUNS_OF_BITS = 4
 MOST_COMPARED_NODES = 500  # each comparison of two conditions writes both of them twice
 
 
@@ -81,6 +82,34 @@ def shift_right(base: Expr, count: Expr) -> Expr:
     return build.floordiv(base, power(build.number(2), count))
 
 
+def bits_of(left: Expr, right: Expr) -> Expr:
+    """``left & right``, where one of them is a number: ``x & ~7`` is ``x - x % 8``.
+
+    Raises:
+        FunctionError: Neither is, or its bits are in too many places.
+    """
+    arg, mask = (left, right) if isinstance(right, Num) else (right, left)
+    if not isinstance(mask, Num) or not isinstance(mask.value, int) or not is_integer(arg):
+        raise FunctionError("it works on the bits of two sizes")
+    if mask.value < 0:
+        return build.sub(arg, bits_of(arg, build.number(~mask.value)))
+    ends = [place for place in range(mask.value.bit_length() + 1) if (mask.value ^ (mask.value << 1)) >> place & 1]
+    if len(ends) > 2 * MOST_RUNS_OF_BITS:
+        raise FunctionError(f"the number {mask.value} has bits in more than {MOST_RUNS_OF_BITS} places")
+    rests = [build.mod(arg, 1 << place) for place in ends]
+    return build.add(*(build.neg(rest) if place % 2 == 0 else rest for place, rest in enumerate(rests)))
+
+
+def bits_of_any(left: Expr, right: Expr) -> Expr:
+    """``left | right``; raises as ``bits_of`` does."""
+    return build.sub(build.add(left, right), bits_of(left, right))
+
+
+def bits_of_one(left: Expr, right: Expr) -> Expr:
+    """``left ^ right``; raises as ``bits_of`` does."""
+    return build.sub(bits_of_any(left, right), bits_of(left, right))
+
+
 def agree(left: Condition, right: Condition) -> Condition:
     """``left == right``: both conditions hold, or neither does.
 
@@ -110,6 +139,9 @@ _define("ee", lambda left, right: build_functions.ceil(build.truediv(left, right
 _define("eee", lambda base, divisor, modulus: build.mod(build.floordiv(base, divisor), modulus), "ModularIndexing")
 _define("ee", shift_left, "LShift")
 _define("ee", shift_right, "RShift")
+_define("ee", bits_of, "BitwiseFn_bitwise_and")
+_define("ee", bits_of_any, "BitwiseFn_bitwise_or")
+_define("ee", bits_of_one, "BitwiseFn_bitwise_xor")
 _define("ee", power, "Pow", "PowByNatural", "FloatPow", "pow")
 _define("e", root, "sqrt", "sym_sqrt", "_sym_sqrt", "OpaqueUnaryFn_sqrt")
 _define("e", build.floor, "floor", "Floor", "FloorToInt")

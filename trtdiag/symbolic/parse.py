@@ -23,6 +23,9 @@ from trtdiag.symbolic.functions import (
     FunctionError,
     as_condition,
     as_number,
+    bits_of,
+    bits_of_any,
+    bits_of_one,
     call_function,
     compare_infinite,
     power,
@@ -64,6 +67,9 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
     ast.Pow: power,
     ast.LShift: shift_left,
     ast.RShift: shift_right,
+    ast.BitAnd: bits_of,
+    ast.BitOr: bits_of_any,
+    ast.BitXor: bits_of_one,
 }
 
 
@@ -145,8 +151,11 @@ class _Reader:
                 return build.neg(self.expr(operand, depth + 1))
             case ast.UnaryOp(ast.UAdd(), operand):
                 return self.expr(operand, depth + 1)
-            case ast.UnaryOp(ast.Not() | ast.Invert(), operand):
+            case ast.UnaryOp(ast.Not(), operand):
                 return negate(self.condition(operand, depth + 1))
+            case ast.UnaryOp(ast.Invert(), operand):
+                turned: Any = self.node(operand, depth + 1)
+                return negate(turned) if is_condition(turned) else build.sub(build.neg(turned), 1)
             case ast.BinOp():
                 return self.operation(node, depth)
             case ast.BoolOp(op, values):
@@ -183,9 +192,9 @@ class _Reader:
             chain.append((first.op, first.right))
             first = first.left
         parts: list[Any] = [self.node(part, depth + 1) for part in (first, *(right for _, right in reversed(chain)))]
-        if isinstance(node.op, ast.BitAnd | ast.BitOr):
+        if isinstance(node.op, ast.BitAnd | ast.BitOr) and any(map(is_condition, parts)):
             if not all(map(is_condition, parts)):
-                raise self.error(f"{brief(node)} works on the bits of a number")
+                raise self.error(f"{brief(node)} works on the bits of a condition")
             return all_of(parts) if isinstance(node.op, ast.BitAnd) else any_of(parts)
         if any(map(is_condition, parts)):
             raise self.error(f"{brief(node)} computes with a condition")
