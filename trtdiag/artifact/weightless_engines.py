@@ -13,6 +13,7 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.engine.engine_bytes import Blob, sha256_of
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.refit_plan import RefitPlan, plan_from_text, plan_to_text, stands_in_text
+from trtdiag.engine.saved_engines import built_here, note_built
 from trtdiag.errors import ArtifactError
 from trtdiag.files.packed_bytes import PackedError, is_xz, packed, unpacked
 from trtdiag.frontend.archive.summary import EXTRA
@@ -154,6 +155,8 @@ def refitted(call: EngineNode, network: Network) -> RefittedEngine:
     with nullcontext() if gpu is None else torch.cuda.device(gpu):
         blob, loaded = backend.refit(engine_bytes(call.engine), network, call.manifest, loaded)
         manifest = replace(call.manifest, engine_sha256=sha256_of(blob), network_hash=canonical_hash(network))
+        if built_here(call.manifest.engine_sha256):
+            note_built(manifest.engine_sha256)
         return RefittedEngine(blob, manifest, None if loaded is None else CACHE.put(manifest, loaded))
 
 

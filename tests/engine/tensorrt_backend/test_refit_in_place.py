@@ -17,6 +17,7 @@ from trtdiag.engine.backend import Loaded
 from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.engine_bytes import Blob
 from trtdiag.engine.manifest import Manifest
+from trtdiag.engine.saved_engines import built_here
 from trtdiag.engine.tensorrt.backend import TensorRTBackend
 from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.refit import named_constants
@@ -233,3 +234,16 @@ def test_a_refit_that_fails_leaves_the_weights_of_before(counting: Counting) -> 
         trtdiag.refit(compiled, other.state_dict())
     torch.testing.assert_close(compiled(x), before, rtol=0, atol=0)
     assert (counting.taken, counting.read) == (1, 2)  # the one that was taken may have some of the new weights
+
+
+def test_what_was_built_here_is_so_with_other_weights_too() -> None:
+    """Such an engine may bring code of its own."""
+    model, other = nn.Linear(5, 7).eval(), nn.Linear(5, 7).eval()
+    options: dict[str, Any] = {"backend": "reference", "refittable": True, "verify": False}
+    compiled = trtdiag.compile(model, inputs=[trtdiag.Input((1, 5), (3, 5), (8, 5))], **options)
+    before = compiled.manifests[0].engine_sha256
+    trtdiag.refit(compiled, other.state_dict(), verify=False)
+    after = compiled.manifests[0].engine_sha256
+    assert before != after
+    assert built_here(before)
+    assert built_here(after)

@@ -117,25 +117,21 @@ class TensorRTBackend(Backend):
             torch.cuda.synchronize(loaded.device)  # what it is at work for still needs its weights
         else:
             loaded = self._deserialised(unpacked_engine(blob, network), manifest)
-        return self._changed(refitted, loaded, network, manifest), loaded
+        return self._changed(refitted, loaded, network), loaded
 
     def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
         """The engine without the weights that ``refit`` gives it; raises the same."""
         loaded = self._deserialised(unpacked_engine(blob, network), manifest)
-        return self._changed(without_weights, loaded, network, manifest)
-
-    def _changed(
-        self,
-        change: Callable[[Dialect, Any, Network], _Changed],
-        loaded: LoadedEngine,
-        network: Network,
-        manifest: Manifest,
-    ) -> _Changed:
-        with TURNS.alone():
-            made = change(Dialect(loaded.trt, self.installed().target), loaded.engine, network)
+        made = self._changed(without_weights, loaded, network)
         if built_here(manifest.engine_sha256):
             note_built(sha256_of(made))
         return made
+
+    def _changed(
+        self, change: Callable[[Dialect, Any, Network], _Changed], loaded: LoadedEngine, network: Network
+    ) -> _Changed:
+        with TURNS.alone():
+            return change(Dialect(loaded.trt, self.installed().target), loaded.engine, network)
 
     def trust(self, runtime: Any, manifest: Manifest) -> None:
         """Let the engine bring code, where someone trusts it."""
