@@ -11,8 +11,10 @@ from torch.export import Dim, ShapesCollection, export
 import trtdiag
 from tests.fixdims.structure_cases import CASES, Args, One, Rest, Times, Two, t
 from tests.harness.rows import thinned
+from trtdiag.dims.declare import declared
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
-from trtdiag.dims.plan import DimDef, Leaf, LeafKind
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.solver.choose import choose
 from trtdiag.errors import CaptureError, DimsError
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.inputs import input_tensors
@@ -57,6 +59,29 @@ def test_refused_export_finds_symbols_of_rest() -> None:
 
 def _leaf(kind: str, low: int | None = None, high: int | None = None) -> Leaf:
     return Leaf(LeafKind[kind], range=Range(low, high))
+
+
+class Cut(torch.nn.Module):
+    def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+        return x[:, :n] + 1
+
+
+@pytest.mark.slow  # quick: the plan alone, below
+def test_a_named_dim_of_an_integer_becomes_a_hint() -> None:
+    dims = {"x": {1: Dim("w", min=2, max=61)}, "n": Dim("n", min=2, max=13)}
+    fix = trtdiag.fix_dims(Cut(), (t(2, 31), 5), dynamic_shapes=dims)
+    change = next(change for change in fix.changes if change.sites == ("n",))
+    assert (change.before, change.after) == ("n: 2..13", "Dim.DYNAMIC(min=2, max=13)")
+    assert [reason.text for reason in change.why] == ["torch.export takes no named Dim for an integer input"]
+    program = export(Cut(), (t(2, 31), 5), dynamic_shapes=fix.dynamic_shapes).module()
+    for size in (2, 7, 13):
+        assert program(t(2, 31), size).shape == (2, size)
+
+
+def test_what_is_solved_for_dims_keeps_integers() -> None:
+    plan = Plan((DimDef("n", Range(2, 13)),), {"n": Leaf(LeafKind.DIM, "n")})
+    new = declared(choose([], {}, {}), (), plan, plan)
+    assert new == Plan((), {"n": _leaf("DYNAMIC", 2, 13)})
 
 
 def _dim(root: str, scale: int = 1, offset: int = 0) -> Leaf:

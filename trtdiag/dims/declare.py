@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trtdiag.dims.dynamic_shapes.nested_form import hints_for_integers, is_integer
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver.runs import along
@@ -47,7 +48,8 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
     sizes = {dim.site: _over_steps(dim, chosen, steps) for dim, _leaf in dims_in(inputs, tried)}
     names = _root_names(sizes, chosen, asked, stems)
     definitions = {root: DimDef(name, chosen.sets[root].range) for root, name in names.items()}
-    leaves: dict[str, Leaf] = {}
+    # Integers are no dims of the inputs: nothing is solved for them.
+    leaves = {site: leaf for site, leaf in hints_for_integers(tried.leaves, tried.defs).items() if is_integer(site)}
     used: dict[str, DimDef] = {}
     variables = _variables(sizes, stems, {d.name for d in definitions.values()})
     for dim, leaf in dims_in(inputs, tried):

@@ -176,6 +176,7 @@ class Search:
         found.open = [to_text(condition, names) for condition in chosen.open]  # those of the last round stay open
         found.proof, found.plan = joined_proof(found.proof, chosen.proof), plan
         new = declared(chosen, tried.inputs, plan, self.asked)
+        self.notebook.integers(self.asked, new)
         if self._before is None and _autos(new) - _autos(plan):
             self._before = (plan, tried)
         if not same_plan(new, plan):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.dims.compare_plans import counted_words, worth_naming
+from trtdiag.dims.dynamic_shapes.nested_form import is_integer
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.choose import Chosen
@@ -52,6 +53,14 @@ class Notebook:
             if isinstance(dim.expr, Sym):
                 self._sets(dim, tried, chosen, system)
         self.note_joins(tried, dims, names, plan)
+
+    def integers(self, before: Plan, after: Plan) -> None:
+        """Note why a Dim of an integer input is written as a hint."""
+        for site, leaf in after.leaves.items():
+            if is_integer(site) and leaf != before.leaves.get(site):
+                self.of(site).kind = "hint"
+                why = "torch.export takes no named Dim for an integer input"
+                self.of(site).because([Reason(why, by="torch.export")])
 
     def symbol_names(self, tried: Tried, plan: Plan) -> dict[str, str]:
         """Symbol -> the user's name, that of a dim which is just this symbol before any other."""

@@ -172,12 +172,17 @@ def leaves_in(value: Any) -> list[Leaf]:
     return [part for part in pytree.tree_leaves(value) if isinstance(part, Leaf)]
 
 
+def is_integer(site: str) -> bool:
+    """Whether a site is an integer input, and no dim of a tensor."""
+    return split_site(site)[1] is None
+
+
 def hints_for_integers(leaves: Mapping[str, Leaf], defs: Iterable[DimDef]) -> dict[str, Leaf]:
     """``leaves`` with ``Dim.DYNAMIC`` of the same range where a Dim stands for an integer: torch takes none there."""
     ranges = {definition.name: definition.range for definition in defs}
     return {
         site: Leaf(LeafKind.DYNAMIC, range=range_of(leaf, ranges[leaf.root]))
-        if leaf.kind is LeafKind.DIM and split_site(site)[1] is None and leaf.root in ranges
+        if leaf.kind is LeafKind.DIM and is_integer(site) and leaf.root in ranges
         else leaf
         for site, leaf in leaves.items()
     }
