@@ -1,4 +1,7 @@
-"""``analyze`` and ``fix_dims`` declare the same sizes; what only an export shows, ``analyze`` does not call proven."""
+"""``analyze`` and ``fix_dims`` declare the same sizes; what only an export shows, ``analyze`` does not call proven.
+
+Of each live case in test_live_cases.py.
+"""
 
 from __future__ import annotations
 
@@ -12,56 +15,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.guards import cases
-from tests.guards.fix_exceptions import TOO_SLOW
-from tests.models.library import live_cases, needs_library
-from trtdiag.dims.compare_plans import sharing, values_of
-from trtdiag.dims.plan import Plan
-from trtdiag.dims.suggestion import asked_of
-from trtdiag.fixdims.fix import Fix, Outcome
-from trtdiag.report.report import Report
-
-# What torch is left to work out, and what the program then refuses at the ends of its ranges.
-QUICK = ("strided_pair",)
-
-
-def sizes(plan: Plan) -> tuple[dict[str, str], set[frozenset[str]]]:
-    """What a plan admits at each dim, and which dims are one: a Dim and a hint of the same range admit the same."""
-    admitted = {site: str(values_of(leaf, plan)) for site, leaf in plan.leaves.items()}
-    return admitted, {sites for sites in sharing(plan) if len(sites) > 1}
-
-
-DETECTORS = [name for name, case in cases.CASES.items() if case.family == "detectors"]
-
-
-def check_one_answer(report: Report, fix: Fix) -> None:
-    declaration = report.analysis.dims.declaration
-    plan = asked_of(report.analysis.program).plan if declaration is None else declaration.plan
-    proven = declaration is not None and declaration.proof.proven
-    if fix.plan.sizes:  # the answer is about another example, with which the program is another
-        return
-    if fix.outcome is Outcome.IMPOSSIBLE:
-        assert not proven
-    elif sizes(plan) == sizes(fix.plan):
-        assert not proven or fix.proven
-    else:  # an export with the new dims, or a run of it, has shown more
-        assert fix.confirmation.rounds > 1
-        assert not proven
-        assert all("fix-dims" in finding.fix.title for finding in report.findings if _declares(finding))
-
-
-def _declares(finding: Any) -> bool:
-    return finding.rule == "GRD301" and finding.fix is not None and "dynamic_shapes = " in finding.fix.code
-
-
-@pytest.mark.parametrize("name", live_cases(QUICK))
-@pytest.mark.slow  # quick: live cases in test_live_cases.py, texts in tests/fixdims/test_from_text_exports.py
-def test_live_case(name: str) -> None:
-    if name in TOO_SLOW:
-        pytest.skip(f"no answer to compare: {TOO_SLOW[name]}")
-    with needs_library(name):
-        made = cases.build(name)
-    module, args, kwargs, dynamic_shapes = made
-    check_one_answer(trtdiag.analyze(made), trtdiag.fix_dims(module, args, kwargs, dynamic_shapes=dynamic_shapes))
+from tests.guards.one_answer import sizes
 
 
 class Fours(nn.Module):
@@ -74,7 +28,7 @@ def fours() -> tuple[Any, ...]:
     return Fours(), (torch.randn(2, 7, 12),), {}, {"x": dims}
 
 
-@pytest.mark.slow  # the quick run has a sum and a pair in test_live_case
+@pytest.mark.slow  # the quick run has a sum, below
 def test_a_product_of_two_sizes_gets_the_fix_that_fix_dims_gives() -> None:
     report = trtdiag.analyze(fours())
     (finding,) = [finding for finding in report.findings if finding.rule == "GRD301"]
@@ -108,22 +62,3 @@ def test_a_saved_program_gets_the_same_answer_from_both(tmp_path: Path) -> None:
     assert declaration.proof.proven
     assert declaration.points > 1
     assert not declaration.refused
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in DETECTORS])
-def test_a_detector_runs_at_the_least_and_the_greatest_sizes_that_either_command_declares(name: str) -> None:
-    made = module, args, kwargs, dynamic_shapes = cases.build(name)
-    report = trtdiag.analyze(made)
-    code = next(
-        f.fix.code for f in report.findings if f.fix is not None and _declares(f) and "not proven" not in f.fix.title
-    )
-    names: dict[str, Any] = {}
-    exec(code, names)  # what a user would paste
-    fix = trtdiag.fix_dims(module, args, kwargs, dynamic_shapes=dynamic_shapes)
-    assert fix.proven
-    for declared in (names["dynamic_shapes"], fix.dynamic_shapes):
-        program = torch.export.export(module, args, dynamic_shapes=declared, strict=False).module()
-        ((height, width),) = ((dims[2], dims[3]) for dims in declared)
-        for sizes in ((1, height.min, width.min), (2, height.min, width.max), (1, height.max, width.max)):
-            batch, *picture = sizes
-            program(torch.randn(batch, 3, *picture))
