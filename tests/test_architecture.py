@@ -92,7 +92,7 @@ def _trees(root: Path, *folders: str) -> Iterator[tuple[str, ast.Module]]:
         yield name, _parsed(path, path.stat().st_mtime_ns, name)
 
 
-_LOOKED_AT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute, ast.If)
+_LOOKED_AT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.arg, ast.Name, ast.Attribute)
 
 
 @lru_cache(maxsize=4096)
@@ -240,18 +240,20 @@ def banned_identifiers(root: Path) -> list[str]:
 
 
 def _at_import(tree: ast.Module) -> Iterator[ast.AST]:
-    """Nodes that run when the module is imported: everything outside function bodies."""
+    """Statements that run when the module is imported: everything outside function bodies."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+                waiting.extend(getattr(node, part, ()))
 
 
 def _under_type_checking(tree: ast.Module) -> set[ast.AST]:
     """Nodes that only type checkers read."""
-    guarded = (node for node in _nodes(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    guards = (node for node in _at_import(tree) if isinstance(node, ast.If))
+    guarded = (node for node in guards if _dotted(node.test).split(".")[-1] == "TYPE_CHECKING")
     return {inner for node in guarded for statement in node.body for inner in ast.walk(statement)}
 
 
