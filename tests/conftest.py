@@ -6,6 +6,7 @@ import gc
 from pathlib import Path
 
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from tests.random_cases import take_fewer
 
@@ -23,6 +24,9 @@ SLOW_ROWS = frozenset(
 def pytest_configure(config: pytest.Config) -> None:
     if "not slow" in config.option.markexpr:
         take_fewer()
+        # Else hypothesis reads the sources of all modules for numbers and words to try, which takes longer than half of
+        # what is tried in the quick run.
+        providers._get_local_constants = lambda: providers.Constants()
     hands_out = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     if not hands_out:
         config.pluginmanager.import_plugin("tests.torch_settings")
