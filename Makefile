@@ -16,6 +16,9 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 # fewer than a test needs again.
 PYTEST = OMP_NUM_THREADS=1 SYMPY_CACHE_SIZE=100000 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
+# In one process nothing runs beside the budgets, which then need none of their own.
+ALONE := $(filter 0,$(JOBS))
+
 # Images of containers often forbid bytecode: each process would compile all that it imports, torch among it.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -43,12 +46,12 @@ demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no Ten
 	@echo
 	@echo "The report: $(CURDIR)/demo/report.html (open it in a browser; report.json beside it says the same)"
 
-test: $(VENV)/.test lint $(if $(ARGS),,docs quick-budgets) quick ## Lint, type check and run the tests that need neither GPU nor minutes
+test: $(VENV)/.test lint $(if $(ARGS)$(ALONE),,quick-budgets) quick ## Lint, type check and run the tests that need neither GPU nor minutes
 
 quick: $(VENV)/.test
-	$(PYTEST) -m "not slow and not gpu and not budget" $(ARGS)
+	$(PYTEST) -m "not slow and not gpu$(if $(ALONE),, and not budget)" $(ARGS)
 
-test-all: $(VENV)/.zoo $(VENV)/.ray lint $(if $(ARGS),,docs budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
+test-all: $(VENV)/.zoo $(VENV)/.servers lint $(if $(ARGS),,budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
 	$(PYTEST) -m "not gpu and not budget" $(ARGS)
 
 # No lint: the linters read the torch of constraints.txt.  Not for CI: where pip offers CUDA builds alone, torch brings
@@ -90,7 +93,8 @@ clean: ## Remove the virtual environment, caches and the demo's output
 	rm -rf $(VENV) .venv-torch-* demo site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# torch goes first and alone: pip then takes the build that this machine offers, and nothing below replaces it.
+# torch goes first and alone: pip then takes the build that this machine offers, and nothing below replaces it.  The pip
+# of the interpreter that makes the environment fetches a new one in a third of the time that its own copy takes.
 $(VENV)/constraints.txt: constraints.txt
 	@mkdir -p $(@D)
 	sed 's/^torch==.*/torch==$(TORCH)/' $< > $@
@@ -98,8 +102,10 @@ $(VENV)/constraints.txt: constraints.txt
 $(VENV)/.torch: $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "trtdiag needs Python 3.10 or later; $(PYTHON) is $$($(PYTHON) --version 2>&1).  Try: make PYTHON=python3.11"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) install --no-compile 'pip>=25' || echo "pip stays as Python has brought it: it takes twice as long"
+	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	@$(PYTHON) -m pip --disable-pip-version-check --quiet --python $(BIN)/python install --no-compile 'pip>=25' 2>/dev/null || { \
+	  $(PYTHON) -m venv $(VENV) && { \
+	  $(PIP) install --no-compile 'pip>=25' || echo "pip stays as Python has brought it: it takes twice as long"; }; }
 	$(INSTALL) torch
 	@touch $@
 
@@ -112,13 +118,13 @@ $(VENV)/.test: $(VENV)/.torch pyproject.toml
 	@$(INSTALL) -e '.[test,docs,rtx,quantization,triton]' || { \
 	  echo "tensorrt-rtx or tritonclient cannot be had here: tests that need it are skipped"; \
 	  $(INSTALL) -e '.[test,docs,triton]' || $(INSTALL) -e '.[test,docs,rtx]' || $(INSTALL) -e '.[test,docs]'; }
-	@$(INSTALL) --no-deps nvidia-pytriton || \
-	  echo "nvidia-pytriton cannot be had here: tests with a real Triton server are skipped"
 	@touch $(VENV)/.package $(VENV)/.docs $@
 
-# Only slow tests start it, and unpacking it takes longer than the quick tests of a folder.
-$(VENV)/.ray: $(VENV)/.test
+# Only slow tests start them, and unpacking them takes longer than the quick tests of a folder.
+$(VENV)/.servers: $(VENV)/.test
 	@$(INSTALL) 'ray>=2.40' || echo "ray cannot be had here: tests that start it are skipped"
+	@{ $(INSTALL) --no-deps nvidia-pytriton && $(INSTALL) 'tritonclient[http]'; } || \
+	  echo "nvidia-pytriton cannot be had here: tests with a real Triton server are skipped"
 	@touch $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.
