@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 import pytest
@@ -10,15 +9,13 @@ import torch
 import torch._dynamo.config
 import torch._ops
 
+from tests.harness.logged import Logged, listening
 from tests.random_cases import all_is_run
 from tests.whole_float32 import in_whole_float32
 from trtdiag.verification import limits
 
 # Several test runs share a small machine: one thread each keeps them from slowing each other down.
 torch.set_num_threads(1)
-# pytest 9 listens to loggers that do not propagate, and torch writes its traces as soon as somebody listens to this
-# one: the text of every graph and the stack of every symbol.
-logging.getLogger("torch.__trace").propagate = True
 # Ops on fake tensors are looked up by their parts, which takes longer than an op of a small program with dynamic sizes:
 # a quarter of an export.  The whole run has what users have.
 torch._dynamo.config.fake_tensor_cache_enabled = all_is_run()
@@ -38,6 +35,13 @@ def _modes_stay() -> Iterator[None]:
     torch._ops.reset_cached_ops()
     torch.set_grad_enabled(before[0])
     assert after == before, f"gradients, inference mode, default dtype were {before} and are {after}"
+
+
+@pytest.fixture
+def logged() -> Iterator[Logged]:
+    """What the test logs."""
+    with listening() as heard:
+        yield heard
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 import trtdiag
+from tests.harness.logged import Logged
 from trtdiag.cli.main import main
 from trtdiag.cli.trace_option import trace_events
 from trtdiag.timed_steps import LOGGER, TimedStep, timed
@@ -116,22 +117,22 @@ def test_a_command_that_fails_leaves_its_trace(tmp_path: Path, monkeypatch: pyte
     assert [event["name"] for event in events if event["ph"] == "X" and event["args"]["failed"]] == ["capture"]
 
 
-def test_the_logger_tells_each_step(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_logger_tells_each_step(logged: Logged) -> None:
     program = torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),))
-    with caplog.at_level(logging.DEBUG, LOGGER.name):
+    with logged.at_level(logging.DEBUG, LOGGER.name):
         trtdiag.analyze(program)
         with pytest.raises(KeyError), timed("build", "an engine", layers=3):
             raise KeyError
-    steps = [record.step for record in caplog.records if record.name == LOGGER.name]  # type: ignore[attr-defined]
+    steps = [record.step for record in logged.records if record.name == LOGGER.name]  # type: ignore[attr-defined]
     assert [step.name for step in steps][:2] == ["capture", "metadata"]
     assert (steps[-1].name, steps[-1].failed, steps[-1].facts) == ("an engine", True, {"layers": 3})
-    assert "build an engine failed" in caplog.text
+    assert "build an engine failed" in logged.text
 
 
-def test_without_a_listener_nothing_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_listener_nothing_is_told(logged: Logged) -> None:
     with timed("stage", "quiet"):
         pass
-    assert caplog.records == []
+    assert logged.records == []
 
 
 def test_events_begin_in_order_the_outer_one_first() -> None:

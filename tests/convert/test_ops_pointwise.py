@@ -11,6 +11,7 @@ import torch
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import Sample, opinfo_samples, overload
 from tests.convert.pointwise_table import TABLE, Row
+from tests.harness.logged import Logged
 from tests.random_cases import all_is_run, some
 
 DTYPES = (torch.float32, torch.float16, torch.int64, torch.bool)
@@ -59,9 +60,9 @@ def _check(row: Row, sample: Sample, *, dynamic: bool, target: str = "11.4") -> 
 
 
 @pytest.fixture(autouse=True)
-def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+def _quiet(logged: Logged) -> Iterator[None]:
     """torch logs what it cannot trace before it raises."""
-    with caplog.at_level(logging.CRITICAL, "torch._subclasses.fake_tensor"):
+    with logged.at_level(logging.CRITICAL, "torch._subclasses.fake_tensor"):
         yield
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.logged import Logged
 from trtdiag.engine.saved_engines import SavedEngines
 from trtdiag.errors import UserError
 from trtdiag.files.unfinished import make_unfinished
@@ -237,15 +238,15 @@ def test_a_huge_file_takes_no_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [_cut, _flipped, _longer, _headless, _huge_head, _no_json, _foreign, lambda _: b""])
 def test_a_damaged_or_foreign_file_counts_as_none_and_is_replaced(
-    change: Callable[[bytes], bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    change: Callable[[bytes], bytes], tmp_path: Path, logged: Logged
 ) -> None:
     saved = _folder(tmp_path)
     saved.keep("this", b"engine" * 100)
     (path,) = tmp_path.iterdir()
     path.write_bytes(change(path.read_bytes()))
-    with caplog.at_level(logging.WARNING):
+    with logged.at_level(logging.WARNING):
         assert saved.find("this") is None
-    assert "damaged" in caplog.text
+    assert "damaged" in logged.text
     assert saved.keep("this", b"again")
     assert saved.find("this") == (b"again", ())
 
@@ -286,12 +287,12 @@ def test_those_that_were_not_used_for_longest_go(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10 * KIB
 
 
-def test_an_engine_that_alone_is_too_large_is_not_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_engine_that_alone_is_too_large_is_not_kept(tmp_path: Path, logged: Logged) -> None:
     saved = _folder(tmp_path, 4)
     saved.keep("small", b"x")
-    with caplog.at_level(logging.WARNING):
+    with logged.at_level(logging.WARNING):
         assert not saved.keep("large", os.urandom(4 * KIB))
-    assert "not kept" in caplog.text
+    assert "not kept" in logged.text
     assert saved.find("large") is None
     assert saved.find("small") == (b"x", ())
 
@@ -328,11 +329,11 @@ def test_a_folder_is_made_and_may_be_below_home(tmp_path: Path, monkeypatch: pyt
     assert saved.limit_bytes == 3 * 2**20
 
 
-def test_what_cannot_be_written_is_said_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_cannot_be_written_is_said_and_no_error(tmp_path: Path, logged: Logged) -> None:
     saved = _folder(tmp_path / "gone")
-    with caplog.at_level(logging.WARNING):
+    with logged.at_level(logging.WARNING):
         assert not saved.keep("this", b"engine")
-    assert "not kept" in caplog.text
+    assert "not kept" in logged.text
 
 
 PROGRAM = """

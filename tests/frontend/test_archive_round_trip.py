@@ -23,6 +23,7 @@ from tests.frontend.archive_samples import (
     torch_saved,
     with_program,
 )
+from tests.harness.logged import Logged
 from tests.harness.rows import thinned
 from trtdiag.frontend.archive.read import read_archive
 
@@ -118,12 +119,14 @@ def test_can_be_saved_again(path: Path, tmp_path: Path) -> None:
     _assert_same(read_archive(again).exported, loaded_by_torch(path))
 
 
-def test_any_suffix_and_no_warning(path: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder, caplog: Any) -> None:
+def test_any_suffix_and_no_warning(
+    path: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder, logged: Logged
+) -> None:
     other = tmp_path / "model.ep"
     other.write_bytes(path.read_bytes())
     assert read_archive(other).summary.path == str(other)
     assert not recwarn.list
-    assert not caplog.records
+    assert not logged.records
 
 
 def test_progress_ends_at_all_bytes(path: Path) -> None:

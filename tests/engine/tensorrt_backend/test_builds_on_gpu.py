@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.engine.linear_network import PROFILE, linear, linear_network
+from tests.harness.logged import Logged
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.parallel_builds import build_engines
@@ -112,10 +113,10 @@ def test_engines_from_the_cache_run(tmp_path: Path) -> None:
     assert [engine.saved for engine in other] == [False, False]
 
 
-def test_builds_at_once_share_a_timing_cache(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_builds_at_once_share_a_timing_cache(tmp_path: Path, logged: Logged) -> None:
     path = tmp_path / "timings"
     models = _models(3)
-    with caplog.at_level(logging.WARNING, "trtdiag.tensorrt.timings"):
+    with logged.at_level(logging.WARNING, "trtdiag.tensorrt.timings"):
         _check(_built(models, timing_cache=str(path), build_jobs=3), models)
         size = path.stat().st_size
         _check(_built(models, timing_cache=str(path)), models)
@@ -125,7 +126,7 @@ def test_builds_at_once_share_a_timing_cache(tmp_path: Path, caplog: pytest.LogC
     path.write_bytes(b"no timing cache" * 9)
     _check(_built(models[:1], timing_cache=str(path)), models[:1])
     # TensorRT has warnings of its own, about the last file among others: what counts is that each file was written.
-    assert not [record for record in caplog.records if record.name == "trtdiag.tensorrt.timings"]
+    assert not [record for record in logged.records if record.name == "trtdiag.tensorrt.timings"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import torch
 from host_engine import Engine, HostGpu, manifest
 from standin import Recorded, TensorRT, surface
 
+from tests.harness.logged import Logged
 from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Compatibility
 from trtdiag.engine.tensorrt import rtx
@@ -157,16 +158,16 @@ def test_what_is_no_file_is_refused_before_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # quick: what is no file is refused before the run
-def test_kernels_that_cannot_be_written_are_said_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_kernels_that_cannot_be_written_are_said_and_no_error(tmp_path: Path, logged: Logged) -> None:
     path = tmp_path / "kernels"
-    with caplog.at_level(logging.WARNING), _written(tmp_path / "nothing", None):
+    with logged.at_level(logging.WARNING), _written(tmp_path / "nothing", None):
         engine = Kernels("rtx-1.7")
         run = engine.runner(scratch=RtxContextMemory)
         with choosing_graphs(None, RtxChoice(str(path))):
             run(engine.inputs(3, 4))
         path.mkdir()
         del run
-    assert str(path) in caplog.text
+    assert str(path) in logged.text
 
 
 @pytest.mark.parametrize("version", RELEASES)

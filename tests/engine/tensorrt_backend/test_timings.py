@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.logged import Logged
 from trtdiag.engine.tensorrt.timing_cache import give_timings, keep_timings
 from trtdiag.errors import UserError
 
@@ -96,16 +97,19 @@ def test_a_file_of_another_gpu_or_a_damaged_one_is_replaced(content: bytes, tmp_
     assert path.read_text().split() == ["gpu", "a"]
 
 
-def test_a_file_that_cannot_be_written_is_said_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_cannot_be_written_is_said_and_no_error(tmp_path: Path, logged: Logged) -> None:
     config = Config("gpu")
     config.measure("a")
     (tmp_path / "file").write_text("")
-    with caplog.at_level(logging.WARNING):
+    with logged.at_level(logging.WARNING):
         keep_timings(config, tmp_path / "free" / "timings")
-        assert not caplog.records
+        assert not logged.records
         for place in (tmp_path / "free", tmp_path / "file" / "timings"):
             keep_timings(config, place)
-    assert [str(tmp_path / "free") in caplog.text, str(tmp_path / "file" / "timings") in caplog.text] == [True, True]
+    assert [
+        str(tmp_path / "free") in logged.text,
+        str(tmp_path / "file" / "timings") in logged.text,
+    ] == [True, True]
 
 
 def test_a_folder_in_its_place_is_refused_before_the_build(tmp_path: Path) -> None:

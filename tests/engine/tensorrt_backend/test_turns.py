@@ -12,6 +12,7 @@ import pytest
 from standin import TensorRT
 
 from tests.engine.linear_network import PROFILE, linear, linear_network
+from tests.harness.logged import Logged
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.gil_lock import Turns
 from trtdiag.engine.parallel_builds import build_engines
@@ -163,7 +164,7 @@ def test_a_wait_can_be_given_up_and_holds_up_nobody() -> None:
         pass
 
 
-def test_a_long_wait_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_long_wait_is_logged_once(monkeypatch: pytest.MonkeyPatch, logged: Logged) -> None:
     monkeypatch.setattr("trtdiag.engine.gil_lock.PATIENCE_S", 0.0)
     turns = Turns()
 
@@ -174,14 +175,12 @@ def test_a_long_wait_is_logged_once(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     with _a_build(turns) as ends:
         waiting = _thread(load)
         until = time.monotonic() + LIMIT_S
-        while not caplog.records and time.monotonic() < until:
+        while not logged.records and time.monotonic() < until:
             time.sleep(0.01)
         time.sleep(0.5)  # more than two looks
         ends()
         waiting.join(LIMIT_S)
-    assert [record.message for record in caplog.records] == [
-        "an engine is being built in another thread: this one goes on when that is done"
-    ]
+    assert logged.messages == ["an engine is being built in another thread: this one goes on when that is done"]
 
 
 def test_what_is_put_away_goes_when_nobody_is_inside() -> None:
