@@ -35,7 +35,7 @@ EXACT = ("timm_resnet50", "timm_mobilenetv3_large_100", "pix2pix_unet")
 # Of the magnitude of an output.  Seen 6.5e-7 and, on a CPU with wider vectors, 1.03e-6: attention, whose sums each
 # CPU's kernel forms in blocks of its own.  It is 17 units of the last place of float32.
 ROUNDING = 2e-6
-# As in test_zoo_compile.py: what is skipped is told, not passed.
+# As in test_zoo.py: what is skipped is told, not passed.
 LIMITS = VerifyLimits(seconds=3.0, elements=1 << 29, total_s=0)
 
 

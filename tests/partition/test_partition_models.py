@@ -58,7 +58,6 @@ def exported(name: str) -> tuple[ExportedProgram, tuple[Any, ...], dict[str, Any
 
 
 @pytest.mark.parametrize("name", parameters())
-@pytest.mark.slow  # quick: random graphs, in test_partition_random.py
 def test_model_has_no_more_segments_than_torch_makes(name: str) -> None:
     program, args, kwargs = exported(name)
     found = split(program, without=UNSUPPORTED)

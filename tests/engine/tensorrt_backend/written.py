@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from standin import TensorRT
-
+from tests.engine.tensorrt_backend.standin import TensorRT
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.emission import Emission
 from trtdiag.engine.tensorrt.emit import EMITTERS
