@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from importlib import import_module
 from typing import Any
+from unittest import mock
 
 import pytest
+import sympy
 import torch
+from sympy.simplify.simplify import signsimp
 from torch import Tensor, nn
 from torch.export import Dim
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _traceback
+from torch.utils._sympy.functions import FloorDiv, Mod
 
 from trtdiag.frontend.quick_sizes import quick_sizes
 
+SIMPLIFY = import_module("sympy.simplify.simplify")
 KNOWN = torch.__version__.startswith("2.13.")
 
 
@@ -55,12 +61,33 @@ def test_the_shorter_steps_are_taken_and_taken_back() -> None:
         (SymNode, "maybe_as_int"),
         (ShapeEnv, "_create_fx_call_function"),
         (_traceback, "_extract_symbolized_tb"),
+        (sympy, "simplify"),
+        (SIMPLIFY, "simplify"),
     ]
     before = [vars(owner)[name] for owner, name in names]
     with suppress(ZeroDivisionError), quick_sizes():
         assert all(vars(owner)[name] is not was for (owner, name), was in zip(names, before, strict=True))
         raise ZeroDivisionError
     assert [vars(owner)[name] for owner, name in names] == before
+
+
+def simplified(quick: bool) -> tuple[list[str], int]:
+    """Quotients in quotients as they are simplified, and how many expressions were."""
+    size: Any = sympy.Symbol("s", integer=True, positive=True)
+    found = []
+    with quick_sizes() if quick else nullcontext(), mock.patch.object(SIMPLIFY, "signsimp", wraps=signsimp) as begun:
+        for depth in range(1, 4):
+            size = FloorDiv(size + depth, 2) * depth + Mod(size, 7)
+            found.append(str(sympy.simplify(size)))
+    return found, begun.call_count
+
+
+@pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")
+def test_a_quotient_in_others_is_simplified_once() -> None:
+    plain, often = simplified(quick=False)
+    quick, once = simplified(quick=True)
+    assert quick == plain
+    assert once * 4 < often
 
 
 def told(quick: bool) -> list[object]:

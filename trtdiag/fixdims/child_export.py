@@ -24,6 +24,7 @@ from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
 from trtdiag.frontend.program_of_export import attempted
+from trtdiag.frontend.quick_sizes import quick_sizes
 from trtdiag.frontend.torch_lock import TORCH_TURN
 
 SECONDS_ON_DATA = 10.0
@@ -57,6 +58,7 @@ def exported_alone(recipe: Recipe) -> ExportedProgram:
         return recipe.export()
 
 
+@quick_sizes()
 def trial(
     recipe: Recipe,
     plan: Plan,

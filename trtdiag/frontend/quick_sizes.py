@@ -3,6 +3,9 @@
 An export of a large transformer asks a million times for the expression of a size and makes as many new ones.  Each
 time torch looks whether the expression is a number, by walking through it, and writes a line for a log that nobody
 keeps; and each op's stack is made of new entries for the same lines.  This was a tenth of such an export.
+
+A quotient of sizes is simplified with each quotient inside of it, and these again for each that they are in: with
+window attention, whose sizes are quotients of quotients, that was half of an export.
 """
 
 from __future__ import annotations
@@ -11,10 +14,12 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, lru_cache
+from importlib import import_module
 from traceback import FrameSummary, StackSummary
 from typing import Any
 from unittest import mock
 
+import sympy
 import torch
 from torch.fx.experimental import recording
 from torch.fx.experimental.sym_node import SymNode
@@ -23,7 +28,7 @@ from torch.utils import _traceback
 
 _KNOWN = "2.13."
 """The release whose functions stand below; another is let alone."""
-_MOST_NUMBERS = 1 << 14
+_MOST_KEPT = 1 << 14
 
 
 @contextmanager
@@ -41,7 +46,7 @@ def quick_sizes() -> Iterator[None]:
 def _replacements() -> Iterator[tuple[Any, str, Any]]:
     """What is replaced: where it is, its name, and by what."""
     expression: Any = SymNode.expr.fget  # type: ignore[attr-defined]  # a property
-    is_number = lru_cache(_MOST_NUMBERS)(lambda expr: expr.is_number)
+    is_number = lru_cache(_MOST_KEPT)(lambda expr: expr.is_number)
 
     def expr(node: SymNode) -> Any:
         env = node.shape_env
@@ -60,8 +65,22 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield SymNode, "expr", property(expr)
     yield SymNode, "maybe_as_int", maybe_as_int
     yield _traceback, "_extract_symbolized_tb", _stack_maker()
+    simplified = _simplify()
+    yield sympy, "simplify", simplified
+    yield import_module("sympy.simplify.simplify"), "simplify", simplified
     if not recording.trace_shape_events_log.isEnabledFor(logging.DEBUG):
         yield ShapeEnv, "_create_fx_call_function", _call_maker()
+
+
+def _simplify() -> Any:
+    """Simplifies an expression once, those inside of it too: it calls itself by its name in its module."""
+    simplify: Any = sympy.simplify
+    once = lru_cache(_MOST_KEPT, typed=True)(simplify)
+
+    def simplified(expr: Any, **options: Any) -> Any:
+        return once(expr, **options) if isinstance(expr, sympy.Basic) else simplify(expr, **options)
+
+    return simplified
 
 
 def _call_maker() -> Any:
