@@ -132,6 +132,7 @@ def test_files_without_weights_in_engines(where: str, tmp_path: Path) -> None:
     assert torch.equal(trtdiag.load(tmp_path / "again.pt2", weights=old)(x), compiled(x))
 
 
+@pytest.mark.slow  # quick: a file whose weights were changed
 def test_weights_are_in_a_file_once(tmp_path: Path) -> None:
     model = nn.Sequential(*(nn.Linear(256, 256) for _ in range(4))).eval()
     inputs = trtdiag.Input((1, 256), (2, 256), (8, 256))
@@ -386,6 +387,7 @@ def test_a_refit_that_nothing_compares_says_so() -> None:
 @pytest.mark.parametrize(
     "argument", ["weights", pytest.param("lora", marks=pytest.mark.slow), pytest.param("model", marks=pytest.mark.slow)]
 )
+@pytest.mark.slow  # quick: weights that do not fit are refused
 def test_names_that_no_file_can_have(argument: str) -> None:
     compiled = trtdiag.compile(_model(1), inputs=[SIZES], refittable=True, **USUAL)
     given: dict[str, Any] = {"weights": _model(2), argument: "a" * 300 + ".pt2"}

@@ -72,6 +72,7 @@ def test_norms_that_stay() -> None:
     assert len(kept) == 2
 
 
+@pytest.mark.slow  # quick: what is quantized and what is left, here and in test_placement.py
 def test_the_quantized_program_takes_what_the_original_takes(original: Program, found) -> None:
     program, quantizers, _ = found
     before, after = original.exported, program.exported
@@ -134,6 +135,7 @@ class Shared(nn.Module):
         return self.a(x) + self.b(x) + first + self.d(y)
 
 
+@pytest.mark.slow  # quick: kept ops are left as they are
 def test_readers_of_one_tensor_share_a_quantizer() -> None:
     source = folded_of(Shared(), torch.randn(3, 4))
     x = torch.randn(5, 4)

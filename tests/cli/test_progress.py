@@ -45,6 +45,7 @@ def test_a_person_sees_each_step_with_its_round(monkeypatch: pytest.MonkeyPatch)
     assert "]0;title\x07" not in text.replace("\\x1b]0;title\\x07", "")
 
 
+@pytest.mark.slow  # quick: the stages of a run, in tests/pipeline
 def test_the_bars_stages_are_those_that_run() -> None:
     seen: list[str] = []
     trtdiag.compile(mlp(), backend="reference", profile_layers=True, progress=seen.append)

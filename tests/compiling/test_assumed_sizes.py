@@ -187,6 +187,7 @@ def test_no_run_beyond_what_is_assumed_gives_a_result(
                 call(rows, torch.tensor(given))
 
 
+@pytest.mark.slow  # quick: no run beyond what is assumed
 def test_an_assumption_goes_by_symbol_value_node_and_line() -> None:
     program = spoken()
     lines = Path(__file__).read_text().splitlines()

@@ -179,6 +179,7 @@ def test_a_mended_program_is_known_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(made.built) == before  # another model has other networks: nothing to look into
 
 
+@pytest.mark.slow  # quick: a remedy that is refused, here
 def test_an_op_that_is_wrong_by_itself_is_left_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     found, _, module = _compiled(monkeypatch, with_other_activation, _exported(Chain, LENGTH, TURN))
     assert found.verification is not None

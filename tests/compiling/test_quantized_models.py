@@ -68,6 +68,7 @@ def test_a_quantized_block_is_one_engine(name: str, target: str, precision: Prec
     check(program, found.compiled, name, CLOSE[precision])
 
 
+@pytest.mark.slow  # quick: a quantized block is one engine
 def test_one_product_differs_by_single_steps_of_its_input() -> None:
     torch.manual_seed(2)
     module, x = torch.nn.Linear(32, 16).eval(), torch.randn(64, 32)

@@ -230,6 +230,7 @@ def test_it_ends_where_everything_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.because.endswith(f"{2 * BLOCKS} ops like it are left to PyTorch")
 
 
+@pytest.mark.slow  # quick: where everything is refused
 def test_the_like_in_other_engines_is_left_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(network: Network) -> tuple[str, ...]:
         return _ends(network) if _of(network, "linear") or _of(network, "sin") else ()

@@ -238,6 +238,7 @@ OTHERS = (
 
 # Quick: the ends.
 @thinned("turn", OTHERS, every=9, ids=lambda turn: turn.__name__)
+@pytest.mark.slow  # quick: what is one layer, and every op of it by itself
 def test_what_only_looks_like_it_is_left_alone(turn: Turn) -> None:
     found = _compiled(turn, 10, "11.4")
     assert _kinds(found)["RotaryEmbedding"] == 0

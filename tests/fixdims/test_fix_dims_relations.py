@@ -14,6 +14,7 @@ from trtdiag.fixdims.run import fix_dims
 from trtdiag.symbolic.ranges import Range
 
 
+@pytest.mark.slow  # quick: test_fix_dims_examples.py
 def test_dims_that_must_be_equal_share_the_common_part_of_their_ranges() -> None:
     spec = {"x": {0: Dim("a", min=2, max=10)}, "y": {0: Dim("b", min=8, max=61)}}
     fix = fix_dims(models.Sum(), (torch.randn(8, 3), torch.randn(8, 3)), dynamic_shapes=spec)

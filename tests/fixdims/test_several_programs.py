@@ -206,6 +206,7 @@ def cropped() -> tuple[Any, ...]:
     return Cropped(), (torch.rand(2, 12),), {}, {"x": {1: Dim("n", min=2, max=31)}}
 
 
+@pytest.mark.slow  # quick: a branch on a size becomes two programs
 def test_the_way_of_a_slice_that_leaves_out_a_rest_is_named() -> None:
     fix = trtdiag.fix_dims(cropped())
     assert fix.several is not None

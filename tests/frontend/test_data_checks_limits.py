@@ -29,6 +29,7 @@ def _line_of(text: str) -> int:
     return next(number for number, line in enumerate(lines, 1) if text in line)
 
 
+@pytest.mark.slow  # quick: a line that runs twice
 def test_one_call_names_what_torch_names_one_at_a_time() -> None:
     with pytest.raises(GuardOnDataDependentSymNode) as refused:
         torch.export.export(data_models.TwoCounts(), COUNTS, strict=False)

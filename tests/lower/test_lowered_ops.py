@@ -125,6 +125,7 @@ def check_decomposed(names: Sequence[str]) -> None:
 
 # Quick: one part of ten, of all kinds of ops; converters are compared with PyTorch by themselves.
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+@pytest.mark.slow  # quick: each op in tests/convert
 def test_ops_are_decomposed_and_give_the_same_numbers(part: int) -> None:
     check_decomposed(list(OPS)[part::PARTS])
 

@@ -138,6 +138,7 @@ def test_axes_and_indices_count_from_the_front() -> None:
                 assert not isinstance(value, int) or value >= 0, node.format_node()
 
 
+@pytest.mark.slow  # quick: ops in place, in test_lowered_programs.py
 def test_axes_of_the_result_and_of_what_is_broadcast_count_there() -> None:
     class Axes(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:

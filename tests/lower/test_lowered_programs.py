@@ -90,6 +90,7 @@ def test_a_loaded_program_with_a_derived_dim_keeps_its_guards(own_reader: bool, 
         assert_same(user_outputs(lowered, there), called(exported.module(), spec, there))
 
 
+@pytest.mark.slow  # quick: each analysis looks whether its program is as it was
 def test_the_program_and_its_shape_env_stay_as_they_were() -> None:
     exported = mixed()
     env = shape_env_of(exported.graph_module)

@@ -151,6 +151,7 @@ def test_an_op_that_autocast_changes_inside_is_taken_apart() -> None:
 @pytest.mark.parametrize(
     "around", ["nothing", *(pytest.param(each, marks=pytest.mark.slow) for each in ("no_grad", "autocast"))]
 )
+@pytest.mark.slow  # quick: tests/compiling/test_unusual_programs.py
 def test_branches_stay_whole_with_a_limit(around: str) -> None:
     class Branches(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

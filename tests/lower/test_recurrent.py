@@ -48,6 +48,7 @@ def exported_of(kind: str, steps: int, **options: Any) -> ExportedProgram:
 )
 # Three have a first, an inner and a last step.
 @pytest.mark.parametrize("steps", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(5, marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick: a lost value of a recurrent op, and tests/convert/test_time_steps.py
 def test_a_recurrent_layer_of_known_length_is_unrolled(kind: str, options: dict[str, Any], steps: int) -> None:
     exported = exported_of(kind, steps, **options)
     _, lowered = assert_lowered_agrees(exported, (torch.randn(3, steps, 4),), beside_torch=False)

@@ -95,6 +95,7 @@ def test_keep_in_torch_by_op_and_by_module(entry: str, kept: set[str]) -> None:
     found.assert_runs(X)
 
 
+@pytest.mark.slow  # quick: what the user keeps is named
 def test_keep_in_torch_is_no_prefix_of_letters() -> None:
     entries = ("layers.1", "layers", "aten.soft", "aten.linear.out", "laye", "attn")
     found = split(Layers(1), (X,), options=PartitionOptions(min_segment_ops=0, keep_in_torch=entries[2:]))

@@ -46,6 +46,7 @@ def drawn(view: Part) -> str:
     return " ".join(mark["text"] for mark in view["marks"] if mark["shape"] == "text")
 
 
+@pytest.mark.slow  # quick: charts of pages in tests/browser
 def test_the_course_of_memory_is_that_of_the_graph() -> None:
     report = trtdiag.analyze(exported_net(3), target="11.4")
     memory = report.analysis.memory
@@ -85,6 +86,7 @@ def test_nothing_is_drawn_of_a_course_that_is_not_known(steps: tuple[MemoryStep,
     assert memory_chart(MemoryEstimate(7, None, None, None, None, (), steps)) is None
 
 
+@pytest.mark.slow  # quick: the sizes in one table, test_report_sections.py
 def test_ranges_show_what_is_asked_allowed_and_kept() -> None:
     dims = {"x": {0: Dim("rows", min=1, max=40)}}
     report = trtdiag.analyze((Halves(), (torch.randn(12, 5),), {}, dims), target="11.4")

@@ -87,6 +87,7 @@ def states(report: Report) -> dict[str, list[str]]:
     return {state: [change["rule"] for change in found[state]] for state in ("new", "fixed", "unchanged")}
 
 
+@pytest.mark.slow  # quick: engines and symbols before and after
 def test_fingerprints_survive_ops_inserted_before(three: Report) -> None:
     moved = report_of(3, before=4)
     nodes = [{place.node for found in each.findings for place in found.places if place.node} for each in (three, moved)]

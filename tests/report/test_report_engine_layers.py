@@ -138,6 +138,7 @@ def test_a_backend_without_layers_says_why(plain: Report) -> None:
     assert f"Its layers are not told: {why}." in words(section(asked))
 
 
+@pytest.mark.slow  # quick: what takes longest stands first
 def test_many_layers_are_cut_in_the_page_alone(plain: Report) -> None:
     many = tuple(replace(layers()[1], name=f"layer {index}", time_ms=index + 1.0) for index in range(MOST_ROWS + 7))
     report = having(plain, ToldLayers(many))

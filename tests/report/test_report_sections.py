@@ -52,6 +52,7 @@ of_five = cache(partial(report_of, 5))
 
 # Quick: one that leaves some segments and drops others.
 @pytest.mark.parametrize("least", [3, *(pytest.param(least, marks=pytest.mark.slow) for least in (0, 1, 7))])
+@pytest.mark.slow  # quick: reports compared, in test_report_comparison.py
 def test_the_table_of_minimums_is_what_the_partitioner_gives(least: int) -> None:
     asked = of_five(min_segment_ops=least)
     for number, answer in facts_of(asked).minimums:
@@ -198,6 +199,7 @@ def test_a_derived_dim_has_an_example_too() -> None:
     assert (name, shape, example) == ("input", "float32[1, 3, input.shape[2], 8]", "[1, 3, 12, 8]")
 
 
+@pytest.mark.slow  # quick: a derived dim has an example, here
 def test_derived_sizes_stand_by_their_numbers() -> None:
     x = torch.randn(1, 3, 96, 8)
     net = nn.Sequential(*[nn.Sequential(nn.Conv2d(3, 3, 2, stride=2), *[nn.ReLU()] * n) for n in (1, 3, 2)]).eval()

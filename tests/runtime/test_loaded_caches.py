@@ -49,6 +49,7 @@ def in_engine(event: Any) -> bool:
     return event is not None
 
 
+@pytest.mark.slow  # quick: test_caches_in_place.py
 def test_a_step_copies_no_cache_and_the_buffers_stay_where_they_are(tmp_path: Path) -> None:
     model = Decoder()
     exported, ours = loaded(model, step_inputs(3), tmp_path)

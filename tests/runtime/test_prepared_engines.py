@@ -207,6 +207,7 @@ def test_threads_prepare_their_own(preparing: Runners) -> None:
     assert not first & second
 
 
+@pytest.mark.slow  # quick: what decides over a call
 def test_engines_go_with_their_bytes_and_when_they_are_dropped(preparing: Runners) -> None:
     call = OneEngine()
     x = torch.randn(3, 5)

@@ -213,6 +213,7 @@ class Mixed(nn.Module):
 
 # Quick: fixed sizes.
 @pytest.mark.parametrize("dynamic", [pytest.param(True, marks=pytest.mark.slow), False])
+@pytest.mark.slow  # quick: it agrees with the model
 def test_under_grad_mode_results_ask_for_gradients_as_those_of_the_model(*, dynamic: bool) -> None:
     model = Mixed()
     reference = copy.deepcopy(model)
