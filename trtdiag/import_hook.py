@@ -56,6 +56,53 @@ class ModuleFinder:
         raise NotImplementedError
 
 
+def loaded_spec(name: str) -> ModuleSpec | None:
+    """What a finder gives for a module that was imported while it was looked for: it is not to be run again.
+
+    ``None`` where it was not, so that it is found as usual.
+    """
+    module = sys.modules.get(name)
+    if module is None:
+        return None
+    from importlib.machinery import ModuleSpec
+
+    spec = ModuleSpec(name, _Loaded(module))  # type: ignore[arg-type]  # a loader by what it does
+    module.__spec__ = spec  # the importer asks the module itself for it, and would run it again by its own
+    return spec
+
+
+class _Loaded:
+    """Gives a module that was imported already."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._spec = module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        del spec
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec
+        package, _, name = module.__name__.rpartition(".")
+        parent = sys.modules.get(package)
+        # Of its package it becomes an attribute next, in the place of a function of its name (sympy.simplify).
+        if parent is not None and type(parent) is type(sys) and vars(parent).get(name, module) is not module:
+            parent.__class__ = _kept(name)
+
+
+def _kept(name: str) -> type[ModuleType]:
+    """A package whose attribute of that name stays as it is, once."""
+
+    class Kept(type(sys)):  # type: ignore[misc]  # a module's, without the import of types
+        def __setattr__(self, changed: str, value: object) -> None:
+            object.__setattr__(self, "__class__", type(sys))
+            if changed != name:
+                setattr(self, changed, value)
+
+    return Kept
+
+
 class _Watch(ModuleFinder):
     """Lets the loader act after it has run the module."""
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from trtdiag.frontend.deferred_sympy import defer_sympy
 from trtdiag.import_hook import ModuleFinder, after_import
 from trtdiag.wording import words
 
@@ -213,6 +214,7 @@ def defer_compiler() -> None:
     if "torch" in sys.modules or _torch_version() not in _KNOWN:
         return
     sys.meta_path[:0] = _DEFERRED.values()  # finders have one method
+    defer_sympy()
     after_import("torch.fx.experimental.symbolic_shapes", _name_files)
     # Torch's reader of graphs takes it for granted, and only the compiler imports it.
     after_import("torch._export.serde.serialize", lambda: _import("torch._higher_order_ops.triton_kernel_wrap"))

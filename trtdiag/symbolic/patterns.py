@@ -68,9 +68,14 @@ def reduce_period(mask: Mask) -> Mask:
 
 @lru_cache(maxsize=1 << 12)
 def _primes(number: int) -> tuple[int, ...]:
-    from sympy import primefactors  # on first use: it takes a while to import
-
-    return tuple(primefactors(number))
+    found, prime = [], 2
+    while prime * prime <= number:
+        if number % prime == 0:
+            found.append(prime)
+            while number % prime == 0:
+                number //= prime
+        prime += 1
+    return tuple(found + [number] * (number > 1))
 
 
 _LONGEST_PERIOD = 4096

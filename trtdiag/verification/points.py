@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from sympy import isprime
-
 from trtdiag.dims.unequal_points import end_or
 from trtdiag.frontend.program import Program
 from trtdiag.symbolic import Condition, Range, allowed, evaluate, free_symbols, holds
@@ -183,6 +181,8 @@ def _odd(low: int, high: int, index: int, values: ValueSet) -> int:
     """A value strictly inside, prime where the conditions take one, else the allowed one next to it."""
     if high - low < 2:
         return low
+    from sympy import isprime  # on first use: with it comes all of sympy
+
     start = low + (high - low) * (index % 3 + 1) // 4
     tried = sorted(range(max(low + 1, start - 64), min(high, start + 65)), key=lambda value: abs(value - start))
     fitting = [value for value in tried if value in values]

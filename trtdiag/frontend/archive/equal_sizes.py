@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 
 from torch._export.serde import serialize
 
+from trtdiag.frontend.archive.written_sizes import written_size
+
 _PARSE = "_parse_sym_expr"
 
 
@@ -36,7 +38,7 @@ def equal_sizes_parsed_once() -> Iterator[None]:
         expressions = known.setdefault(reader, {})
         key = (text, type(hint), hint)
         if key not in expressions:
-            expressions[key] = parse(reader, text, hint)
+            expressions[key] = parse(reader, written_size(text, reader.sympy_functions), hint)
         return expressions[key]
 
     setattr(kind, _PARSE, parsed)

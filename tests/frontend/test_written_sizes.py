@@ -1,0 +1,48 @@
+"""Sizes are computed from their texts as sympy's parser computes them."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+import torch.utils._sympy.functions as torch_functions
+
+from tests.harness.rows import each
+from trtdiag.frontend.archive.written_sizes import written_size
+
+S, T = sympy.Symbol("s0", positive=True, integer=True), sympy.Symbol("u1", integer=True)
+FUNCTIONS = {name: getattr(torch_functions, name) for name in ("FloorDiv", "Mod", "PythonMod", "CeilToInt")}
+
+
+@each(
+    "size",
+    [
+        S,
+        T,
+        sympy.Integer(-7),
+        S + T - 3,
+        2 * S * T**2,
+        (S + 1) ** 3,
+        S * sympy.Rational(1, 3),
+        sympy.Eq(S, T),
+        sympy.Ne(S, 2),
+        S > T,
+        T <= 4,
+        sympy.And(S > 3, sympy.Not(sympy.Eq(T, 1))),
+        torch_functions.FloorDiv(S + 1, 2),
+        torch_functions.Mod(T, 8) * 4,
+    ],
+)
+def test_what_sympy_writes_is_computed_as_by_its_parser(size: sympy.Basic) -> None:
+    text = sympy.srepr(size)
+    computed = written_size(text, FUNCTIONS)
+    assert not isinstance(computed, str)
+    assert computed == sympy.sympify(text, locals=FUNCTIONS)
+    assert sympy.srepr(computed) == text
+
+
+# What sympy's own names of other modules are needed for, plain arithmetic of older torch, and what is no expression.
+@pytest.mark.parametrize(
+    "text", ["Max(Integer(1), Symbol('u0', integer=True))", "s0*2 + 1", "s0", "Float('0.5', precision=53)", "((", ""]
+)
+def test_other_texts_are_left_to_that(text: str) -> None:
+    assert written_size(text, FUNCTIONS) == text
