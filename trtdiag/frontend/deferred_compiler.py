@@ -196,6 +196,10 @@ _INDUCTOR = "torch._inductor"
 _TRACING = (
     "config custom_graph_pass compiler_bisector runtime runtime.cache_dir_utils fx_passes fx_passes.dedupe_symint_uses"
 )
+_UNUSED = words(
+    "distributions masked nn.intrinsic nn.qat nn.quantizable nn.quantized optim profiler quantization utils.data"
+)
+"""Packages that come with torch, register no op, and that reading and analysing a program never uses."""
 _DEFERRED = {
     COMPILER: _Deferred(COMPILER, _ALONE.split(), {name: _decorator(name) for name in _DECORATORS}),
     _NON_STRICT: _Deferred(_NON_STRICT, answers=_ANSWERS),
@@ -206,6 +210,7 @@ _DEFERRED = {
     _DISTRIBUTED: _Deferred(_DISTRIBUTED, answers={"DTensor": _NoneYet}),
     _TENSORS: _Deferred(_TENSORS, answers={"TensExpr": _NoneYet, "TensAdd": _NoneYet}),
     "torch.export.pt2_archive": _Deferred("torch.export.pt2_archive", ["constants"]),
+    **{name: _Deferred(name) for name in (f"torch.{each}" for each in _UNUSED)},
 }
 
 
