@@ -6,7 +6,7 @@ import sys
 
 TYPE_CHECKING = False  # typing takes longer than all else that `import trtdiag` does
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
     from types import ModuleType
@@ -54,6 +54,30 @@ class ModuleFinder:
     def found(self, loader: Loader) -> None:
         """Change how the module is run: its ``exec_module``."""
         raise NotImplementedError
+
+
+class FindersByName:
+    """Asks the finders of a module and of its packages, where each would be asked for every module.
+
+    Args:
+        finders: By the module that each finds.
+    """
+
+    def __init__(self, finders: Mapping[str, ModuleFinder]) -> None:
+        self._finders = finders
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """What the first of them finds."""
+        name = fullname
+        while name:
+            finder = self._finders.get(name)
+            spec = None if finder is None else finder.find_spec(fullname, path, target)
+            if spec is not None:
+                return spec
+            name = name.rpartition(".")[0]
+        return None
 
 
 def loaded_spec(name: str) -> ModuleSpec | None:

@@ -23,7 +23,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from trtdiag.frontend.deferred_sympy import defer_sympy
-from trtdiag.import_hook import ModuleFinder, after_import
+from trtdiag.import_hook import FindersByName, ModuleFinder, after_import
 from trtdiag.wording import words
 
 COMPILER = "torch._dynamo"
@@ -212,13 +212,14 @@ _DEFERRED = {
     "torch.export.pt2_archive": _Deferred("torch.export.pt2_archive", ["constants"]),
     **{name: _Deferred(name) for name in (f"torch.{each}" for each in _UNUSED)},
 }
+_FINDER = FindersByName(_DEFERRED)
 
 
 def defer_compiler() -> None:
     """Let torch import its compiler when something of it is used, if that is known to go well with this torch."""
     if "torch" in sys.modules or _torch_version() not in _KNOWN:
         return
-    sys.meta_path[:0] = _DEFERRED.values()  # finders have one method
+    sys.meta_path.insert(0, _FINDER)  # finders have one method
     defer_sympy()
     after_import("torch.fx.experimental.symbolic_shapes", _name_files)
     # Torch's reader of graphs takes it for granted, and only the compiler imports it.
@@ -238,7 +239,7 @@ def import_compiler() -> bool:
 def when_compiler_comes(action: Callable[[], None]) -> bool:
     """Do something once the compiler was imported, if that was put off and is still to come; else say ``False``."""
     compiler = _DEFERRED[COMPILER]
-    if compiler.ran or compiler not in sys.meta_path:
+    if compiler.ran or _FINDER not in sys.meta_path:
         return False
     compiler.then.append(action)
     return True
