@@ -6,12 +6,16 @@ import gc
 import threading
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
 from host_engine import Engine, HostGpu
 
 from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
+from trtdiag.engine.tensorrt import gpu
 from trtdiag.engine.tensorrt.runner import EngineRunner
 from trtdiag.errors import UserError
 from trtdiag.targets import TARGETS
@@ -215,3 +219,35 @@ def test_a_program_may_have_an_engine_twice_in_a_graph() -> None:
     with pytest.raises(UserError), choosing_graphs(None):  # another call may be another graph
         run.runner(given)
     assert len(run.engine.contexts) == 1
+
+
+class Capture:
+    """A CUDA graph of PyTorch whose first recording CUDA reports as invalid."""
+
+    made: ClassVar[list[Capture]] = []
+    replay = None
+
+    def __init__(self) -> None:
+        self.made.append(self)
+        self.events: list[str] = []
+
+    def capture_begin(self, capture_error_mode: str) -> None:
+        self.events.append(capture_error_mode)
+
+    def capture_end(self) -> None:
+        self.events.append("end")
+        if self is self.made[0]:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+
+def test_a_recording_that_failed_is_followed_by_one_that_frees_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Capture, "made", [])
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Capture)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _stream: nullcontext())
+    monkeypatch.setattr(gpu, "_recording_stream", lambda _index: SimpleNamespace(cuda_stream=7))
+    streams: list[int] = []
+    with pytest.raises(RuntimeError, match="previous error"):
+        gpu.Gpu().record(torch.device("cpu"), streams.append)
+    assert (streams, [each.events for each in Capture.made]) == ([7], [["thread_local", "end"]] * 2)
+    gpu.Gpu().record(torch.device("cpu"), streams.append)
+    assert len(Capture.made) == 3

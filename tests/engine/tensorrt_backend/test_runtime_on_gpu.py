@@ -21,6 +21,7 @@ from trtdiag.engine.cuda_graph_choice import GraphChoice, choosing_graphs
 from trtdiag.engine.tensorrt.context import EngineContext
 from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.engine_bindings import Ports
+from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.lazy_import import import_tensorrt
 from trtdiag.engine.tensorrt.log import logger_of
 from trtdiag.engine.tensorrt.runner import EngineRunner
@@ -101,6 +102,17 @@ def test_a_call_waits_for_its_stream_and_the_host_does_not(compiled: CompiledPro
         assert not before.query(), "the call waited for the GPU"
         stream.synchronize()
     compare(actual, expected(x))
+
+
+def test_random_numbers_after_a_recording_that_failed() -> None:
+    device = torch.device("cuda", torch.cuda.current_device())
+    rows = torch.ones(3, device=device)
+    with pytest.raises(RuntimeError, match="captur"):
+        Gpu().record(device, lambda _stream: rows.nonzero())  # the host waits for how many there are
+    torch.manual_seed(3)
+    before = torch.randn(5, device=device)
+    torch.manual_seed(3)
+    assert torch.equal(torch.randn(5, device=device), before)
 
 
 def test_graphs_change_nothing(compiled: CompiledProgram) -> None:

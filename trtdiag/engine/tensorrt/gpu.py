@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from threading import Lock
 from typing import Any
@@ -58,7 +59,11 @@ class Gpu:
             try:
                 work(int(stream.cuda_stream))
             finally:
-                graph.capture_end()
+                try:
+                    graph.capture_end()
+                except RuntimeError:
+                    _end_generators_recording(device)
+                    raise
         return graph.replay
 
     def mark(self, device: torch.device, stream: int) -> Mark:
@@ -77,6 +82,19 @@ class Gpu:
         stream = torch.cuda.current_stream(memory.device)
         stream.wait_event(mark)
         memory.record_stream(stream)
+
+
+def _end_generators_recording(device: torch.device) -> None:
+    """Let PyTorch make random numbers on a GPU again: it refuses them after a recording that CUDA refused.
+
+    Up to 2.13 at least it takes its generator for recorded until a recording ends well: ``CUDAGraph::capture_end`` does
+    not come as far as the generator where CUDA reports an error.
+    """
+    with suppress(RuntimeError):  # what CUDA refused before is what is told
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(capture_error_mode="thread_local")
+        torch.zeros(1, device=device)  # PyTorch warns of an empty one
+        graph.capture_end()
 
 
 @cache
