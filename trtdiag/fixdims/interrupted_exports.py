@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
@@ -13,8 +13,8 @@ from trtdiag.fixdims.fix import Reason
 if TYPE_CHECKING:
     from trtdiag.fixdims.export_loop import Search
 
-MOST_TRIES = 6
-_ALL_STATIC = "with every dim static"
+MOST_TRIES = 8
+"""Dims of their own that are tried, each beside those with which the model was traced.  Own choice: an export each."""
 
 
 def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | None:
@@ -30,44 +30,41 @@ def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | Non
     if tried.error_type == "GuardOnDataDependentSymNode" or "data-dependent" in tried.message:
         found.from_data = found.failure = tried.message
         return None
-    for weaker, why in _weaker(plan, {**search.examples, **plan.sizes}):
-        again = search.attempt(weaker, why)
-        if isinstance(again, str):
-            continue
-        if again.finished:
-            _note(search, plan, tried, weaker)
-            return weaker, again
-        if why == _ALL_STATIC:
-            found.failure = again.message
-            found.notes.append("the export fails with every dim static too: dims are not the reason")
-            return None
-    found.failure = tried.message
-    return None
+    hinted = _hinted(plan)
+    if hinted != plan:
+        again = search.attempt(hinted, "with hints for Dims")
+        if not isinstance(again, str) and again.finished:
+            return hinted, again
+    groups, sizes = plan.groups(), {**search.examples, **plan.sizes}
+
+    def only(dynamic: Collection[str]) -> Plan:
+        fixed = [site for key, sites in groups.items() if key not in dynamic for site in sites if site in sizes]
+        return plan.with_static({site: sizes[site] for site in fixed})
+
+    best = only(())
+    traced = search.attempt(best, "with every dim static")
+    if isinstance(traced, str):
+        found.failure = tried.message
+        return None
+    if not traced.finished:
+        found.failure = traced.message
+        found.notes.append("the export fails with every dim static too: dims are not the reason")
+        return None
+    dynamic: list[str] = []
+    for key in list(groups)[:MOST_TRIES] if len(groups) > 1 else ():
+        again = search.attempt(only([*dynamic, key]), f"with {' and '.join([*dynamic, key])} dynamic")
+        if not isinstance(again, str) and again.finished:
+            dynamic, best, traced = [*dynamic, key], only([*dynamic, key]), again
+    _note(search, plan, tried, best)
+    return best, traced
 
 
-def _weaker(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Plan, str]]:
-    """Plans that ask for less.
-
-    Hints instead of Dims, then nothing dynamic (does it export at all?), then all but one
-    of the Dims, then one of them.
-    """
-    hinted = {
+def _hinted(plan: Plan) -> Plan:
+    leaves = {
         site: Leaf(LeafKind.DYNAMIC, range=asked_range(leaf, plan)) if leaf.kind is LeafKind.DIM else leaf
         for site, leaf in plan.leaves.items()
     }
-    if hinted != dict(plan.leaves):
-        yield Plan((), hinted, plan.sizes), "with hints for Dims"
-    groups = plan.groups()
-
-    def static(*keys: str) -> Plan:
-        return plan.with_static({site: sizes[site] for key in keys for site in groups[key] if site in sizes})
-
-    yield static(*groups), _ALL_STATIC
-    if len(groups) > 1:
-        for key in list(groups)[:MOST_TRIES]:
-            yield static(key), f"with {key} static"
-        for key in list(groups)[:MOST_TRIES]:
-            yield static(*(other for other in groups if other != key)), f"with only {key} dynamic"
+    return plan if leaves == dict(plan.leaves) else Plan((), leaves, plan.sizes)
 
 
 def _note(search: Search, asked: Plan, tried: Tried, plan: Plan) -> None:

@@ -1,0 +1,62 @@
+"""Exports that stop while the model is traced: only dims that stand in the way are left with one size."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim, export
+
+import trtdiag
+from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.fixdims.interrupted_exports import opened
+from trtdiag.fixdims.notes import Notebook
+from trtdiag.symbolic import Range
+
+SIZES = {"x.shape[0]": 2, "x.shape[1]": 24, "y.shape[0]": 2, "y.shape[1]": 5}
+ROOTS = {"x.shape[0]": "batch", "x.shape[1]": "length", "y.shape[0]": "batch", "y.shape[1]": "text"}
+ASKED = Plan(
+    tuple(DimDef(name, Range(1, 61)) for name in ("batch", "length", "text")),
+    {site: Leaf(LeafKind.DIM, root) for site, root in ROOTS.items()},
+)
+
+
+@pytest.mark.parametrize("standing", [{"length"}, {"batch"}, {"length", "text"}, {"batch", "length", "text"}])
+def test_dims_that_do_not_stand_in_the_way_stay(standing: set[str]) -> None:
+    def attempt(plan: Plan, why: str) -> Any:
+        moving = {ROOTS[site] for site, leaf in plan.leaves.items() if leaf.kind is not LeafKind.STATIC}
+        return SimpleNamespace(finished=not moving & standing, message=why)
+
+    search: Any = SimpleNamespace(
+        found=SimpleNamespace(), attempt=attempt, examples=SIZES, notebook=Notebook({site: site for site in ROOTS})
+    )
+    tried: Any = SimpleNamespace(error_type="TypeError", message="unhashable type: non-nested SymInt", stack=None)
+    answer = opened(search, ASKED, tried)
+    assert answer is not None
+    plan, traced = answer
+    assert traced.finished
+    fixed = {site for site, root in ROOTS.items() if root in standing}
+    assert {site: leaf.value for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.STATIC} == {
+        site: SIZES[site] for site in fixed
+    }
+    assert {site for site, noted in search.notebook.sites.items() if noted.reasons} == fixed
+
+
+class Table(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sum(1, keepdim=True) * {5: 1.5, 7: 2.5}[y.shape[1]] + y
+
+
+@pytest.mark.slow  # quick: the same with an export that is told apart by its plan alone
+def test_a_dim_that_a_table_in_python_is_read_by_is_the_only_one_with_one_size() -> None:
+    batch, length, text = Dim("batch", min=1, max=13), Dim("length", min=1, max=61), Dim("text", min=1, max=9)
+    args, dims = (torch.randn(2, 24), torch.randn(2, 5)), ({0: batch, 1: length}, {0: batch, 1: text})
+    fix = trtdiag.fix_dims(Table(), args, dynamic_shapes=dims)
+    assert [(change.name, change.after) for change in fix.changes] == [("text", "5")]
+    assert fix.proven
+    program = export(Table(), args, dynamic_shapes=fix.dynamic_shapes).module()
+    for rows, columns in ((1, 1), (13, 61), (7, 11)):
+        x, y = torch.randn(rows, columns), torch.randn(rows, 5)
+        assert torch.allclose(program(x, y), Table()(x, y))
