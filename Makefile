@@ -51,7 +51,7 @@ test: $(VENV)/.test lint $(if $(ARGS)$(ALONE),,quick-budgets) quick ## Lint, typ
 quick: $(VENV)/.test
 	$(PYTEST) -m "not slow and not gpu$(if $(ALONE),, and not budget)" $(ARGS)
 
-test-all: $(VENV)/.zoo $(VENV)/.servers lint $(if $(ARGS),,budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
+test-all: $(VENV)/.zoo $(VENV)/.ray lint $(if $(ARGS),,budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
 	$(PYTEST) -m "not gpu and not budget" $(ARGS)
 
 # No lint: the linters read the torch of constraints.txt.  Not for CI: where pip offers CUDA builds alone, torch brings
@@ -118,13 +118,13 @@ $(VENV)/.test: $(VENV)/.torch pyproject.toml
 	@$(INSTALL) -e '.[test,docs,rtx,quantization,triton]' || { \
 	  echo "tensorrt-rtx or tritonclient cannot be had here: tests that need it are skipped"; \
 	  $(INSTALL) -e '.[test,docs,triton]' || $(INSTALL) -e '.[test,docs,rtx]' || $(INSTALL) -e '.[test,docs]'; }
+	@$(INSTALL) --no-deps nvidia-pytriton || \
+	  echo "nvidia-pytriton cannot be had here: tests with a real Triton server are skipped"
 	@touch $(VENV)/.package $(VENV)/.docs $@
 
-# Only slow tests start them, and unpacking them takes longer than the quick tests of a folder.
-$(VENV)/.servers: $(VENV)/.test
+# Only slow tests start it, and unpacking it takes longer than the quick tests of a folder.
+$(VENV)/.ray: $(VENV)/.test
 	@$(INSTALL) 'ray>=2.40' || echo "ray cannot be had here: tests that start it are skipped"
-	@{ $(INSTALL) --no-deps nvidia-pytriton && $(INSTALL) 'tritonclient[http]'; } || \
-	  echo "nvidia-pytriton cannot be had here: tests with a real Triton server are skipped"
 	@touch $@
 
 # torchvision and what depends on it ask for a torch of their own, so they come without their dependencies.

@@ -55,7 +55,6 @@ def _given(batch: int, side: int, words: int, seed: int = 0) -> dict[str, torch.
     return {"image": image, "words": torch.randint(0, 50, (batch, words), generator=made)}
 
 
-@pytest.mark.slow  # quick: what the server runs, in this process (test_served_in_process.py)
 def test_a_server_answers_as_the_program_does(tmp_path: Path) -> None:
     server_or_skip()
     trtdiag.save(tagger(), tmp_path / "tagger.pt2")

@@ -24,7 +24,7 @@ STARTS_S = 120
 
 def server_or_skip() -> Path:
     """The folder of the server in the wheel; skips the test, by the name of what is missing."""
-    pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
+    pytest.importorskip("tritonclient.http", reason="tritonclient[http,grpc] is not installed")
     found = find_spec("pytriton")
     if found is None or found.submodule_search_locations is None:
         pytest.skip("the wheel nvidia-pytriton, which brings tritonserver, is not installed")
