@@ -108,6 +108,7 @@ class Crossing(nn.Module):
 # Quick: the layout that needs no program.
 @pytest.mark.parametrize("layout", ["builtin", pytest.param("dot", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["runs", pytest.param("memory", marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick: arguments of ops stand in the panel
 def test_shapes_lie_over_nothing_and_what_has_no_room_is_told(layout: str, kind: str) -> None:
     if layout == "dot" and shutil.which("dot") is None:
         pytest.skip("dot is not installed")

@@ -201,6 +201,7 @@ def test_the_commands_are_there_without_torch() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], check=True)
 
 
+@pytest.mark.slow  # quick: the README, in tests/documents
 def test_a_module_in_a_file_needs_its_inputs(trtdiag: Run, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("from torch import nn\n\n\ndef build():\n    return nn.Linear(3, 2)\n")
     before = (tmp_path / "net.py").read_bytes()

@@ -69,6 +69,7 @@ def positive(rows: int) -> Tensor:
     return torch.cat([torch.full((rows, 5), 0.5), torch.full((6 - rows, 5), -0.5)])
 
 
+@pytest.mark.slow  # quick: no run beyond what is assumed
 def test_ops_behind_a_size_from_data_are_in_engines_and_a_larger_one_is_refused(tmp_path: Path) -> None:
     asked = spoken()
     without, program = compiled(asked), compiled(asked, assume={"item": MOST})

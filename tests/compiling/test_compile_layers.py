@@ -80,6 +80,7 @@ def test_layers_that_cannot_be_timed_are_told_without_times(monkeypatch: pytest.
     assert found.verification.passed
 
 
+@pytest.mark.slow  # quick: tests/verification/test_verify_time.py
 def test_a_saved_program_tells_them_when_it_is_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = register_layered(monkeypatch)
     path = tmp_path / "mlp.ep"

@@ -53,6 +53,7 @@ def test_each_profile_is_compared_at_its_corners(compiled: trtdiag.CompiledProgr
     assert any("t = 2" in note and "25..32" in note for note in compiled.report.analysis.program.notes)
 
 
+@pytest.mark.slow  # quick: each profile is compared at its corners
 def test_saved_and_rebuilt_programs_keep_them(compiled: trtdiag.CompiledProgram, tmp_path: Path) -> None:
     place = tmp_path / "mixed.pt2"
     trtdiag.save(compiled, place)

@@ -68,6 +68,7 @@ def _saved(name: str, folder: Path) -> tuple[Any, Path]:
 
 
 @pytest.mark.parametrize("name", SAVED)
+@pytest.mark.slow  # quick: what the manifest says
 def test_saved_loaded_and_exported_again(name: str, tmp_path: Path) -> None:
     compiled, path = _saved(name, tmp_path)
     own, x = model(name), rows(29, "some", seed=3)
@@ -110,6 +111,7 @@ def test_what_the_manifest_says() -> None:
     assert not [finding for finding in found.report.findings if finding.rule.startswith("OPS")]
 
 
+@pytest.mark.slow  # quick: tests/convert/test_never_negative.py
 def test_a_size_that_a_program_asserts_leaves_the_engine() -> None:
     found = compile_in_stages(asked("boxes"), _options())
     (converted,) = found.converted

@@ -49,6 +49,7 @@ def _asked(steps: int, low: int, high: int) -> Asked:
         ),
     ],
 )
+@pytest.mark.slow  # quick: sizes worked out outside, tests/runtime/test_row_writes.py
 def test_every_size_agrees(steps: int, target: str) -> None:
     options = CompileOptions(
         target=target,

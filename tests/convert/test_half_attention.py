@@ -83,6 +83,7 @@ def test_the_error_is_at_most_twice_that_of_pytorch(width: int, spread: float, s
             assert ours <= TIMES * own + UNIT
 
 
+@pytest.mark.slow  # quick: tests/convert/test_ops_attention.py
 def test_half_precision_that_was_asked_for_is_one_pattern() -> None:
     """All of it in float16, as TensorRT 8.6 has one kernel for: scores are rounded, and that is told apart here."""
     module, example = Attends(1.0), _given(2, 8, 32, 1.0, "cpu")

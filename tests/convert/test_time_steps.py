@@ -26,6 +26,7 @@ def compiled(program: ExportedProgram, target: str, precision: Precision = Preci
 
 # Quick: a loop; step by step they are compared in tests/lower/test_recurrent.py.
 @pytest.mark.parametrize(("most", "loops"), [pytest.param(3, 0, marks=pytest.mark.slow), (2, 1)])
+@pytest.mark.slow  # quick: a loop, here; states in tests/deployment
 def test_a_recurrence_over_many_steps(most: int, loops: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recurrent, "MOST_CELLS", most)  # the edge itself, at a length that is quick to trace
     module = nn.GRU(3, 5, batch_first=True).eval()

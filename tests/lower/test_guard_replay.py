@@ -30,6 +30,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "mixed.pt2"
 
 
+@pytest.mark.slow  # quick: no guard is lost, in test_pipeline_seeds.py
 def test_an_op_is_recognised_by_what_it_refuses_and_a_branch_by_no_op(tmp_path: Path) -> None:
     program = capture(saved(tmp_path))
     h, w = (str(dim.expr.name) for dim in program.inputs[0].dims[2:])  # type: ignore[union-attr]  # both are dynamic

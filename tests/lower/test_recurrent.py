@@ -78,6 +78,7 @@ def test_a_length_that_turned_out_to_be_fixed_is_known() -> None:
         ({"bidirectional": True}, True),
     ],
 )
+@pytest.mark.slow  # quick: a projected state stays, tests/convert/test_time_steps.py
 def test_a_long_one_stays_whole(options: dict[str, Any], limited: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trtdiag.graph.recurrent.MOST_CELLS", 2)  # the edge itself, at a length that is quick to trace
     assert MOST_CELLS > 2

@@ -196,6 +196,7 @@ def test_precision_is_the_share_of_ops_by_dtype() -> None:
     assert precision_chart(whole) is None
 
 
+@pytest.mark.slow  # quick: pictures have their numbers, in test_browser_charts.py
 def test_engine_sizes_stand_by_gpu_generation() -> None:
     made = compile_in_stages(exported_net(1), CompileOptions("11.4", "reference")).report.analysis.compilation
     assert made is not None

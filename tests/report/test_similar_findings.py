@@ -116,6 +116,7 @@ class Pairs(nn.Module):
         return picture.reshape(-1, 2, picture.shape[1]).sum(1)
 
 
+@pytest.mark.slow  # quick: a picture is saved, in test_browser_charts.py
 def test_code_to_copy_is_whole_however_narrow_the_terminal() -> None:
     shapes = {"picture": {0: Dim("height_of_the_picture", min=4, max=40)}}
     report = trtdiag.analyze((Pairs(), (torch.randn(8, 3),), {}, shapes))

@@ -177,6 +177,7 @@ def test_exports_again_under_other_names(case: Case) -> None:
 
 @SOME_CASES
 @pytest.mark.parametrize("dynamic", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow  # quick: a trace gets new sizes, test_engine_counts.py
 def test_torch_compile_agrees(case: Case, *, dynamic: bool) -> None:
     torch._dynamo.reset()
     fast = torch.compile(_compiled(case).module(), backend="aot_eager", dynamic=dynamic, fullgraph=True)
