@@ -13,6 +13,7 @@ import torch
 from sympy.simplify.simplify import signsimp
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _traceback
@@ -63,6 +64,8 @@ def test_the_shorter_steps_are_taken_and_taken_back() -> None:
         (_traceback, "_extract_symbolized_tb"),
         (sympy, "simplify"),
         (SIMPLIFY, "simplify"),
+        (sympy.Basic, "atoms"),
+        (symbolic_shapes, "safe_expand"),
     ]
     before = [vars(owner)[name] for owner, name in names]
     with suppress(ZeroDivisionError), quick_sizes():
@@ -88,6 +91,17 @@ def test_a_quotient_in_others_is_simplified_once() -> None:
     quick, once = simplified(quick=True)
     assert quick == plain
     assert once * 4 < often
+
+
+@pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")
+def test_each_that_asks_for_parts_has_a_set_of_its_own() -> None:
+    a, b = sympy.symbols("a b", integer=True)
+    size = FloorDiv(a + 3, b) + 2
+    with quick_sizes():
+        size.atoms(FloorDiv).clear()
+        assert size.atoms(FloorDiv) == {FloorDiv(a + 3, b)}
+        assert size.atoms(sympy.Integer) == {sympy.Integer(2), sympy.Integer(3)}
+        assert size.atoms() == {a, b, sympy.Integer(2), sympy.Integer(3)}
 
 
 def told(quick: bool) -> list[object]:

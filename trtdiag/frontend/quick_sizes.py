@@ -5,7 +5,8 @@ time torch looks whether the expression is a number, by walking through it, and 
 keeps; and each op's stack is made of new entries for the same lines.  This was a tenth of such an export.
 
 A quotient of sizes is simplified with each quotient inside of it, and these again for each that they are in: with
-window attention, whose sizes are quotients of quotients, that was half of an export.
+window attention, whose sizes are quotients of quotients, that was half of an export.  And what is known of such sizes
+is expanded again, and walked through for quotients, powers and numbers, whenever another guard comes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from unittest import mock
 
 import sympy
 import torch
-from torch.fx.experimental import recording
+from torch.fx.experimental import recording, symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _traceback
 
 _KNOWN = "2.13."
 """The release whose functions stand below; another is let alone."""
-_MOST_KEPT = 1 << 14
+_MOST_KEPT = 1 << 16
 
 
 @contextmanager
@@ -68,6 +69,9 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     simplified = _simplify()
     yield sympy, "simplify", simplified
     yield import_module("sympy.simplify.simplify"), "simplify", simplified
+    yield sympy.Basic, "atoms", _atoms()
+    # torch keeps 256 of these.
+    yield symbolic_shapes, "safe_expand", lru_cache(_MOST_KEPT)(symbolic_shapes.safe_expand.__wrapped__)
     if not recording.trace_shape_events_log.isEnabledFor(logging.DEBUG):
         yield ShapeEnv, "_create_fx_call_function", _call_maker()
 
@@ -81,6 +85,16 @@ def _simplify() -> Any:
         return once(expr, **options) if isinstance(expr, sympy.Basic) else simplify(expr, **options)
 
     return simplified
+
+
+def _atoms() -> Any:
+    """The parts of an expression of some kinds, looked for once; each caller has a set of its own."""
+    once = lru_cache(_MOST_KEPT, typed=True)(sympy.Basic.atoms)
+
+    def atoms(expr: Any, *kinds: Any) -> set[Any]:
+        return set(once(expr, *kinds))
+
+    return atoms
 
 
 def _call_maker() -> Any:
