@@ -96,6 +96,22 @@ def test_what_depends_on_contents_alone_is_not_decided() -> None:
     assert runner.run({symbols["n"]: 9, symbols["m"]: 5}).outcome is RunOutcome.UNDECIDED
 
 
+def test_a_size_from_the_data_that_an_op_wants_as_a_number_says_nothing_of_sizes() -> None:
+    """FakeTensorMode cannot call it; with tensors it takes every batch."""
+
+    def resized(x: torch.Tensor, sides: torch.Tensor) -> torch.Tensor:
+        side = sides.max().item()
+        torch._check(side >= 1)
+        torch._check(side <= 9)
+        return functional.interpolate(x, size=(side, side), mode="bilinear", antialias=True)
+
+    args = (torch.randn(2, 3, 5, 5), torch.tensor([4, 3]))
+    runner, shapes, symbols = _runner(resized, args, ({0: Dim("b", max=8)}, None))
+    with pytest.raises(NotRunnableError, match="only concrete integers"):
+        shapes.refusal({symbols["b"]: 3})
+    assert [runner.run({symbols["b"]: rows}).outcome for rows in (2, 7)] == [RunOutcome.PASSED] * 2
+
+
 def test_repeats_that_are_not_as_many_as_the_rows_are_contents() -> None:
     """Another sum than that of the rows, and numbers below zero, with which PyTorch writes beyond its tensor."""
 

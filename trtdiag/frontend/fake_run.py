@@ -29,6 +29,9 @@ _UNDECIDABLE = (
 )
 
 
+_OF_DATA = ("data-dependent", "expected to contain only concrete integers")
+
+
 class NotRunnableError(Exception):
     """Shapes alone do not tell how this program goes on; the reason is a readable clause."""
 
@@ -107,7 +110,8 @@ class ShapeRunner:
             except _UNDECIDABLE as error:
                 raise NotRunnableError(f"{type(error).__name__}: {first_line(error, 'no message')}") from error
             except Exception as error:  # whatever refuses these sizes, its words are the answer
-                if isinstance(error.__context__, _UNDECIDABLE) or "data-dependent" in str(error):
+                # The second: no size is symbolic here but one that is read from a tensor, and this op wants a number.
+                if isinstance(error.__context__, _UNDECIDABLE) or any(words in str(error) for words in _OF_DATA):
                     raise NotRunnableError(first_line(error, "no message")) from error
                 return f"{type(error).__name__}: {first_line(error, 'no message')}"
         return ""
