@@ -110,3 +110,21 @@ def test_sizes_are_computed_as_ever() -> None:
 def test_usual_sizes_need_no_more_than_the_core(size: str) -> None:
     code = SIZES.partition("sums")[0] + f"str({size}); assert deferred_sympy._CORE.begun"
     run(LATE.format(begun=True) + code)
+
+
+@known
+@pytest.mark.slow  # a process of its own imports torch; quick: test_quick_sizes.py, with all of sympy
+def test_quotients_are_simplified_once_also_where_sympy_comes_meanwhile() -> None:
+    code = """
+from trtdiag.frontend.quick_sizes import quick_sizes
+with quick_sizes():
+    pass
+with quick_sizes():
+    assert deferred_sympy._CORE.begun
+    within = sympy.simplify
+    assert not deferred_sympy._CORE.begun
+    module = sys.modules["sympy.simplify.simplify"]
+    assert module.simplify is within
+print(sympy.simplify is module.simplify, sympy.simplify is not within, sympy.simplify.__module__)
+"""
+    assert run(LATE.format(begun=True) + code) == "True True sympy.simplify.simplify\n"

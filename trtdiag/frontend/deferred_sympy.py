@@ -85,6 +85,8 @@ class _Core(_Begun):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._undo: list[Callable[[], None]] = []
+        self.then: list[Callable[[], None]] = []
+        """What to do once the rest was run."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -146,6 +148,8 @@ class _Core(_Begun):
         for name in _ALONE:
             package, _, last = name.rpartition(".")
             setattr(sys.modules[package], last, sys.modules[name])
+        while self.then:
+            self.then.pop(0)()
 
 
 class _Printers(_Begun):
@@ -197,6 +201,13 @@ def defer_sympy() -> None:
     if "sympy" not in sys.modules:
         sys.meta_path[:0] = [_CORE, _PRINTERS]
         after_import("torch.utils._sympy.interp", _name_handlers)
+
+
+def when_sympy_comes(action: Callable[[], None]) -> bool:
+    """Do something once all of sympy was imported, if no more than its core was; else say ``False``."""
+    if _CORE.begun:
+        _CORE.then.append(action)
+    return _CORE.begun
 
 
 def _name_handlers() -> None:

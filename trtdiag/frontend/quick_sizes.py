@@ -27,6 +27,8 @@ from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _traceback
 
+from trtdiag.frontend.deferred_sympy import when_sympy_comes
+
 _KNOWN = "2.13."
 """The release whose functions stand below; another is let alone."""
 _MOST_KEPT = 1 << 16
@@ -41,6 +43,17 @@ def quick_sizes() -> Iterator[None]:
     with ExitStack() as replaced:
         for owner, name, quick in _replacements():
             replaced.enter_context(mock.patch.object(owner, name, quick))
+        within = [replaced]
+        replaced.callback(within.clear)
+
+        def simplify_once() -> None:
+            simplified = _simplify()
+            for stack in within:
+                for module in (sympy, import_module("sympy.simplify.simplify")):
+                    stack.enter_context(mock.patch.object(module, "simplify", simplified))
+
+        if not when_sympy_comes(simplify_once):
+            simplify_once()
         yield
 
 
@@ -66,9 +79,6 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield SymNode, "expr", property(expr)
     yield SymNode, "maybe_as_int", maybe_as_int
     yield _traceback, "_extract_symbolized_tb", _stack_maker()
-    simplified = _simplify()
-    yield sympy, "simplify", simplified
-    yield import_module("sympy.simplify.simplify"), "simplify", simplified
     yield sympy.Basic, "atoms", _atoms()
     # torch keeps 256 of these.
     yield symbolic_shapes, "safe_expand", lru_cache(_MOST_KEPT)(symbolic_shapes.safe_expand.__wrapped__)
