@@ -74,6 +74,11 @@ def left_to_torch(case: ViewCase, model: nn.Module, hint: Any) -> nn.Module | No
         return None
 
 
+# At a size of 1 torch's own program drops a dim, as the model does.  An engine has one rank, so that size is refused
+# (test_narrowed.py, test_compiled_calls.py).
+RANK_CHANGES = ("squeezed where one",)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VIEW_CASES)
 def test_no_spelling_that_leaves_all_to_torch_keeps_a_larger_product(name: str) -> None:
@@ -92,4 +97,7 @@ def test_no_spelling_that_leaves_all_to_torch_keeps_a_larger_product(name: str) 
     for hint in (Dim.AUTO, Dim.DYNAMIC):
         other = left_to_torch(case, model, hint)
         if other is not None:
-            assert kept >= best_product(taken(other, model, case, names), example)
+            mask = taken(other, model, case, names)
+            if name in RANK_CHANGES:
+                mask[:, 0] = False
+            assert kept >= best_product(mask, example)
