@@ -12,8 +12,8 @@ from torch import nn
 from torch.export import Dim
 
 from trtdiag.frontend.archive import equal_sizes
+from trtdiag.frontend.archive.parse_srepr import parse_srepr
 from trtdiag.frontend.archive.read import read_archive
-from trtdiag.frontend.archive.written_sizes import written_size
 
 
 class Chain(nn.Module):
@@ -46,10 +46,10 @@ def test_equal_sizes_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def computed(text: str, functions: Any) -> Any:
         parsed.append(text)
-        return written_size(text, functions)
+        return parse_srepr(text, functions)
 
     monkeypatch.setattr(sympy, "sympify", counted)
-    monkeypatch.setattr(equal_sizes, "written_size", computed)
+    monkeypatch.setattr(equal_sizes, "parse_srepr", computed)
     read = read_archive(tmp_path / "chain.pt2").exported
     # Once with its example and once without, where the file has both.
     assert 3 <= len(parsed) <= 2 * len(set(parsed))

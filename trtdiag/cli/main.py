@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             guard = guarded(program=argv is None)
 
             from trtdiag.cli.class_code_cache import cache_class_code
-            from trtdiag.cli.frame_modules import find_by_globals
+            from trtdiag.cli.inspect_getmodule import find_by_globals
 
             cache_class_code()
             find_by_globals()

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from torch._export.serde import serialize
 
-from trtdiag.frontend.archive.written_sizes import written_size
+from trtdiag.frontend.archive.parse_srepr import parse_srepr
 
 _PARSE = "_parse_sym_expr"
 
@@ -38,7 +38,7 @@ def equal_sizes_parsed_once() -> Iterator[None]:
         expressions = known.setdefault(reader, {})
         key = (text, type(hint), hint)
         if key not in expressions:
-            expressions[key] = parse(reader, written_size(text, reader.sympy_functions), hint)
+            expressions[key] = parse(reader, parse_srepr(text, reader.sympy_functions), hint)
         return expressions[key]
 
     setattr(kind, _PARSE, parsed)

@@ -7,7 +7,7 @@ import sympy
 import torch.utils._sympy.functions as torch_functions
 
 from tests.harness.rows import each
-from trtdiag.frontend.archive.written_sizes import written_size
+from trtdiag.frontend.archive.parse_srepr import parse_srepr
 
 S, T = sympy.Symbol("s0", positive=True, integer=True), sympy.Symbol("u1", integer=True)
 FUNCTIONS = {name: getattr(torch_functions, name) for name in ("FloorDiv", "Mod", "PythonMod", "CeilToInt")}
@@ -34,7 +34,7 @@ FUNCTIONS = {name: getattr(torch_functions, name) for name in ("FloorDiv", "Mod"
 )
 def test_what_sympy_writes_is_computed_as_by_its_parser(size: sympy.Basic) -> None:
     text = sympy.srepr(size)
-    computed = written_size(text, FUNCTIONS)
+    computed = parse_srepr(text, FUNCTIONS)
     assert not isinstance(computed, str)
     assert computed == sympy.sympify(text, locals=FUNCTIONS)
     assert sympy.srepr(computed) == text
@@ -45,4 +45,4 @@ def test_what_sympy_writes_is_computed_as_by_its_parser(size: sympy.Basic) -> No
     "text", ["Max(Integer(1), Symbol('u0', integer=True))", "s0*2 + 1", "s0", "Float('0.5', precision=53)", "((", ""]
 )
 def test_other_texts_are_left_to_that(text: str) -> None:
-    assert written_size(text, FUNCTIONS) == text
+    assert parse_srepr(text, FUNCTIONS) == text

@@ -20,7 +20,7 @@ _CORE = words(
 """What ``sympy.srepr`` writes of sizes and conditions, by names of sympy's core."""
 
 
-def written_size(text: str, functions: Mapping[str, Any]) -> Any:
+def parse_srepr(text: str, functions: Mapping[str, Any]) -> Any:
     """The expression of a text that ``sympy.srepr`` wrote, or the text itself where more is needed to read it.
 
     Args:

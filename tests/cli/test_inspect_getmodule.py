@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.harness.rows import each
-from trtdiag.cli.frame_modules import find_by_globals
+from trtdiag.cli.inspect_getmodule import find_by_globals
 
 SEARCH = inspect.getmodule
 
