@@ -106,7 +106,7 @@ def refit_with(compiled: CompiledProgram, found: NewWeights) -> None:
     if compiled.networks or (options.portable and len(calls) == len(compiled.manifests)):
         kept |= {buffer: to_bytes(network) for buffer, network in networks.items()}
     apart = plan.stored or options.engine_weights != "inside"
-    stored = {name: tensor.cpu().clone() for name, tensor in found.parameters.items() if apart}
+    stored = {name: tensor.to("cpu", copy=True) for name, tensor in found.parameters.items() if apart}
     compiled.refit_plan = replace(plan, stored=stored)
     compiled.source = None  # what it was compiled from has other weights
     compiled.load_anew(made, tuple(kept.values()))

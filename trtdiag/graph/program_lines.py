@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ def program_lines(exported: ExportedProgram, digest: Callable[[torch.Tensor], st
         digest: Says the content of a tensor that belongs to no state: a lifted constant, a buffer that is not saved.
     """
     specs = {spec.arg.name: spec for spec in exported.graph_signature.input_specs if hasattr(spec.arg, "name")}
+    ranges = {symbol: f"{known.lower}..{known.upper}" for symbol, known in exported.range_constraints.items()}
     numbers: dict[Node, int] = {}
     lines = []
     for node in exported.graph.nodes:
@@ -41,7 +42,7 @@ def program_lines(exported: ExportedProgram, digest: Callable[[torch.Tensor], st
             args = _arguments(node, numbers)
             said = f"{target_name(node.target) if node.op == 'call_function' else node.op}({', '.join(args)})"
         # Of what is returned each value was said where it is made, and a saved program says it again or not.
-        lines.append(said if node.op == "output" else f"{said} -> {_value(node.meta.get('val'), exported)}")
+        lines.append(said if node.op == "output" else f"{said} -> {_value(node.meta.get('val'), ranges)}")
     return tuple(lines)
 
 
@@ -59,17 +60,14 @@ def _said(value: Any, numbers: dict[Node, int]) -> str:
     return str(value)
 
 
-def _value(value: Any, exported: ExportedProgram) -> str:
+def _value(value: Any, ranges: Mapping[Any, str]) -> str:
     if isinstance(value, torch.Tensor):
-        sizes = ", ".join(_size(size, exported) for size in value.shape)
+        sizes = ", ".join(_size(size, ranges) for size in value.shape)
         return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
     if isinstance(value, (list, tuple)):
-        return f"({', '.join(_value(each, exported) for each in value)})"
+        return f"({', '.join(_value(each, ranges) for each in value)})"
     return type(value).__name__
 
 
-def _size(size: Any, exported: ExportedProgram) -> str:
-    if isinstance(size, int):
-        return str(size)
-    known = exported.range_constraints.get(size.node.expr)
-    return "?" if known is None else f"{known.lower}..{known.upper}"
+def _size(size: Any, ranges: Mapping[Any, str]) -> str:
+    return str(size) if isinstance(size, int) else ranges.get(size.node.expr, "?")

@@ -125,7 +125,7 @@ def examine(
             program = bounded(captured(source, clock.progress, whole=whole), chosen.assume, chosen.max_sizes)
         _note_failure(program, clock)
         program = program if prepared is None else prepared(program)
-        with _uncollected():
+        with uncollected():
             facts = _with_findings(_facts(program, target, chosen, clock, opt), target, chosen, clock)
     unchanged(program)
     return facts
@@ -163,8 +163,8 @@ def _few_collections() -> Iterator[None]:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Leave cyclic garbage alone while a captured program is examined.
+def uncollected() -> Iterator[None]:
+    """Leave cyclic garbage alone while a captured program is examined, or is given other weights.
 
     An exported program is a million small objects: every full collection walks all of them, and facts, being values,
     make no cycles.  On 12,000 nodes one collection took longer than any stage.

@@ -24,6 +24,7 @@ from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.rebuilt_program import rebuilt_program
 from trtdiag.options import Progress
+from trtdiag.pipeline.analyze import uncollected
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.verification.facts import Verification
@@ -143,7 +144,8 @@ def refit_in_steps(request: RefitRequest) -> Refitted:
     if request.output is not None:
         refuse_same(_read(request, adapters), [Named("output", os.fspath(request.output))])
     tell("load")
-    program, new = _with_plan(request, adapters)
+    with uncollected():
+        program, new = _with_plan(request, adapters)
     assert program.refit_plan is not None
     against = _model(program, request, new) if request.verify else None
     if request.verify and against is None and request.must_verify:
@@ -163,7 +165,8 @@ def refit_in_steps(request: RefitRequest) -> Refitted:
     tell("refit")
     verification, names = None, None
     try:
-        refit_with(program, new)
+        with uncollected():  # copying a graph makes many objects, and they stay
+            refit_with(program, new)
         if against is not None:
             checked_state = verify_saved(program, against, progress=request.progress, limits=request.limits)
             verification, names = checked_state.verified, checked_state.report.analysis.program.names
