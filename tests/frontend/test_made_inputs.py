@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.harness.rows import each
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.frontend.sized_inputs import InputMaker
 from trtdiag.symbolic import parse_expr
@@ -30,6 +31,14 @@ def test_integers_are_the_examples() -> None:
     assert isinstance(made, torch.Tensor)
     assert set(made.tolist()) == {3, 5, 9}
     assert made.dtype == torch.int64
+
+
+@each("dtype", [torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.uint16, torch.uint32, torch.uint64])
+def test_numbers_without_an_order_are_made_at_other_sizes(dtype: torch.dtype) -> None:
+    for size in (1, 4, 7):
+        made = _made(torch.tensor([3, 1, 2, 3]).to(dtype), _input(dtype, "n"), n=size)
+        assert isinstance(made, torch.Tensor)
+        assert (made.shape, made.dtype) == ((size,), dtype)
 
 
 def test_inputs_of_the_examples_shape_are_the_examples() -> None:

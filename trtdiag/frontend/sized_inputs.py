@@ -14,6 +14,10 @@ from trtdiag.symbolic import evaluate
 
 SEED = 20240229
 """So that two runs compare the same values."""
+_ORDERED = INTEGERS | {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool}
+"""PyTorch has no min, and no order, of 8-bit floats and of unsigned integers of more than 8 bits."""
+_COUNTED_AS_INT64 = frozenset({torch.uint16, torch.uint32, torch.uint64})
+"""PyTorch selects no places of these."""
 
 
 class InputMaker:
@@ -77,6 +81,10 @@ class InputMaker:
 def _like(example: torch.Tensor, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
     if tuple(example.shape) == tuple(shape):
         return example
+    if example.is_complex() and example.numel():
+        drawn = torch.randn(shape, generator=generator, dtype=torch.complex128)
+        made = drawn * example.to(drawn.dtype).std(correction=0) + example.to(drawn.dtype).mean()
+        return made.to(example.dtype)
     if example.dtype.is_floating_point and example.numel():
         values = example.float()
         low, high = float(values.min()), float(values.max())
@@ -96,7 +104,7 @@ def repeated(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     """
     if not example.numel():
         return torch.zeros(list(shape), dtype=example.dtype)
-    made = example
+    made = example.long() if example.dtype in _COUNTED_AS_INT64 else example
     for dim, size in enumerate(shape):
         old = made.shape[dim]
         if old == size:
@@ -110,7 +118,7 @@ def repeated(example: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
             continue
         start = old - size if dim == made.dim() - 1 and _padded_first(example) else 0
         made = made.index_select(dim, (torch.arange(size) + start) % old)
-    return made
+    return made.to(example.dtype)
 
 
 def _step(values: torch.Tensor, dim: int) -> int | None:
@@ -124,6 +132,10 @@ def _step(values: torch.Tensor, dim: int) -> int | None:
 
 def _two_values(values: torch.Tensor) -> bool:
     """Whether there are no more: of a mask of floats one may be the least that the dtype has."""
+    if values.is_complex():
+        return False
+    if values.dtype not in _ORDERED:
+        values = values.double()
     return bool(((values == values.min()) | (values == values.max())).all())
 
 
@@ -131,7 +143,7 @@ def _padded_first(mask: torch.Tensor) -> bool:
     """Whether it is a mask, of which some row hides its first and none its last."""
     if not _two_values(mask):
         return False
-    shown = mask > mask.min()
+    shown = mask.double() > mask.double().min()
     return bool(shown.select(-1, -1).all()) and not bool(shown.select(-1, 0).all())
 
 
