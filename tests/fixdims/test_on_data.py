@@ -196,3 +196,29 @@ def test_a_program_with_a_branch_on_data_runs_on_data() -> None:
     assert fix.proven
     assert fix.confirmation.ran_on_data
     assert not any("example" in each for each in fix.confirmation.not_on_data)
+
+
+class AsksWhatASizeIs(torch.nn.Module):
+    """While it is traced, a size is no int."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if isinstance(x.shape[0], int) else x + 1
+
+
+def test_a_program_that_is_another_than_its_model_at_the_example_is_not_proven() -> None:
+    fix = fix_dims(AsksWhatASizeIs(), (torch.randn(5),), dynamic_shapes=({0: Dim("n", max=64)},))
+    assert not fix.proven
+    assert fix.proof.detail == "with the example inputs the program gives other values, compared with the model"
+    assert any("whether a size is an int" in note for note in fix.notes)
+
+
+class TakesComplexNumbers(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x * 1j).real
+
+
+def test_inputs_that_have_no_order_are_made_at_other_sizes() -> None:
+    x = torch.randn(5, dtype=torch.complex64)
+    fix = fix_dims(TakesComplexNumbers(), (x,), dynamic_shapes=({0: Dim("n", min=1, max=64)},))
+    assert fix.proven
+    assert fix.confirmation.ran_on_data

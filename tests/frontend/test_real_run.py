@@ -187,6 +187,18 @@ def test_a_model_that_gives_something_else_each_time_is_not_compared() -> None:
     assert runner.run({symbol: 1}).outcome is RunOutcome.PASSED
 
 
+def test_a_path_for_one_size_in_the_middle_is_a_refusal() -> None:
+    # While it is traced, the text of a size is that of a symbol.
+    runner = _beside(lambda x: x * len(f"{x.shape[0] * 5}"))
+    runner.check_example({})
+    assert runner.unlike == "the program gives other values, compared with the model"
+    runner = _beside(lambda x: x * {"9": 2.0}.get(f"{x.shape[0]}", 1.0))
+    runner.check_example({})
+    assert not runner.unlike
+    (symbol,) = runner._known
+    assert [runner.run({symbol: rows}).outcome.value for rows in (8, 9, 10)] == ["passed", "refused", "passed"]
+
+
 def test_buffers_and_random_state_are_put_back() -> None:
     def count(x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         seen += x.shape[0]

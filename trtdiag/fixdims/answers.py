@@ -26,6 +26,10 @@ from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
 
 MOST_OPEN = 3
+UNLIKE = (
+    "the model goes another way while it is exported: it asks whether a size is an int, makes text of one, or asks "
+    "torch.compiler.is_exporting(), and what the exported way gives is another result"
+)
 
 
 def answer_of(
@@ -55,6 +59,10 @@ def answer_of(
         proof = Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
     if refused and found.plan is not None:
         proof = Proof(ProofKind.NONE, found.proof.checked, f"the program fails at {refused[0]}")
+    unlike = "" if found.last is None or found.plan is None else found.last.on_data.unlike
+    if unlike:
+        proof = Proof(ProofKind.NONE, found.proof.checked, f"with the example inputs {unlike}")
+        notes = (*notes, UNLIKE)
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
     spelled = spell(asked if found.plan is None else found.plan, structure)
     fix = _answer(source, asked, found, proof, ranks, spelled, confirmation(found, refused, assumed=bool(checks)))

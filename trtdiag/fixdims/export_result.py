@@ -35,11 +35,15 @@ class Run:
 
 @dataclass(frozen=True)
 class OnData:
-    """What the program said to tensors: its runs, or why there are none; ``failed`` where it fails at its example."""
+    """What the program said to tensors: its runs, or why there are none; ``failed`` where it fails at its example.
+
+    ``unlike`` says what it gives in the place of what its model does, at the example already.
+    """
 
     runs: tuple[Run, ...] = ()
     unrun: str = ""
     failed: bool = False
+    unlike: str = ""
 
 
 @dataclass(frozen=True)

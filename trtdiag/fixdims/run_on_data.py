@@ -49,7 +49,7 @@ def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recip
         return replace(tried, on_data=OnData(unrun=str(error), failed=isinstance(error, FailsAtExampleError)))
     search = _Search(tried, plan, runner)
     search.run()
-    on_data = OnData(tuple(search.runs), search.unrun)
+    on_data = OnData(tuple(search.runs), search.unrun, unlike=runner.unlike)
     return replace(tried, on_data=on_data, conditions={**tried.conditions, **search.found})
 
 

@@ -56,8 +56,8 @@ class RealRunner(ShapeRunner):
         args: Example inputs.
         kwargs: The same.
         seconds: For all runs together.
-        model: What the program was made of.  At sizes of 0 and 1 both must give the same: torch traces as if there were
-            none, and leaves no guard where the model goes another way there.
+        model: What the program was made of.  Both must give the same: torch leaves no guard where the model goes
+            another way at sizes of 0 and 1, nor where it asks what kind of number a size is, or makes text of one.
 
     Raises:
         NotRunnableError: It cannot run at all: it holds no data, or fails at the example itself.
@@ -74,7 +74,8 @@ class RealRunner(ShapeRunner):
     ) -> None:
         super().__init__(exported, inputs, args, kwargs)
         self._model = model
-        self._alike_at_example: bool | None = None
+        self.unlike = ""
+        self._compared_example = False
         held = [*exported.state_dict.values(), *exported.constants.values(), *self._leaves]
         if any(isinstance(value, torch.Tensor) and value.is_meta for value in held):
             raise NotRunnableError("the model is on the meta device, without data")
@@ -85,6 +86,7 @@ class RealRunner(ShapeRunner):
         self._maker = InputMaker(inputs, self._leaves, indices)
         self._known = {symbol for tensor in inputs for dim in tensor.dims for symbol in free_symbols(dim.expr)}
         self._deadline = time.monotonic() + seconds
+        self._seconds = seconds
 
     @property
     def out_of_time(self) -> bool:
@@ -92,7 +94,7 @@ class RealRunner(ShapeRunner):
         return time.monotonic() > self._deadline
 
     def check_example(self, hints: Mapping[str, int]) -> None:
-        """Run at the example, where that is not too large.
+        """Run at the example, where that is not too large; then ``unlike`` says what the model gives another of there.
 
         Raises:
             FailsAtExampleError: It fails there: what fails elsewhere then says nothing about sizes.
@@ -106,6 +108,7 @@ class RealRunner(ShapeRunner):
             raise error
         if error is not None and not isinstance(error, StoppedError):
             raise FailsAtExampleError(f"it fails at the example itself: {_words(error)}")
+        self._compare_example()
 
     def run(self, point: Mapping[str, int]) -> Ran:
         """Run at ``point`` (symbol -> value)."""
@@ -116,8 +119,12 @@ class RealRunner(ShapeRunner):
             return Ran(RunOutcome.UNRUN, why)
         leaves = self._maker.at(point)
         first = self._tried(leaves)
-        if first.outcome is RunOutcome.PASSED and not {0, 1}.isdisjoint(point.values()):
-            return self._beside_model(self._maker.at(point)) or first
+        # A model takes as long as its program: sizes of 0 and 1, which torch does not trace, come before the others.
+        early = time.monotonic() < self._deadline - self._seconds / 2
+        if first.outcome is RunOutcome.PASSED and (early or not {0, 1}.isdisjoint(point.values())):
+            self._compare_example()
+            words, _raised = self._difference(self._maker.at(point), self._module)
+            return Ran(RunOutcome.REFUSED, words, Failing("a run beside the model")) if words else first
         if first.outcome is not RunOutcome.UNDECIDED or not any(self._pointing):
             return first
         # Indices that were repeated from the example may not fit these sizes; 0 fits whatever is not empty.
@@ -127,33 +134,41 @@ class RealRunner(ShapeRunner):
         again = self._tried(zeros)
         return again if again.outcome is not RunOutcome.UNDECIDED else first
 
-    def _beside_model(self, leaves: Sequence[Any]) -> Ran | None:
-        """A refusal where the model gives something else than its program, which agrees with it at the example."""
-        words = self._difference(leaves)
-        if words and self._alike_at_example is None:
-            self._alike_at_example = self._difference(self._leaves) == ""
-        refused = words and self._alike_at_example
-        return Ran(RunOutcome.REFUSED, words, Failing("a run beside the model")) if refused else None
+    def _compare_example(self) -> None:
+        """Leave the model out of it where the program is another than it already at the example."""
+        if self._compared_example:
+            return
+        self._compared_example = True
+        words, raised = self._difference(self._leaves, self._module)
+        if words:
+            # A model that raises there, or is never twice the same, is no measure.
+            self.unlike = "" if raised or self._difference(self._leaves, self._model)[0] else words
+            self._model = None
 
-    def _difference(self, leaves: Sequence[Any]) -> str:
-        """What the program gives in the place of what the model does; empty where they agree or nothing is known."""
+    def _difference(self, leaves: Sequence[Any], module: Any) -> tuple[str, bool]:
+        """What a module gives in the place of what the model does, and whether the model raises.
+
+        Empty where they agree or nothing is known.
+        """
         if self._model is None:
-            return ""
+            return "", False
         watch, results = Watch(self._deadline), []
-        for module in (self._module, self._model):
+        for one in (module, self._model):
             copies = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             args, kwargs = pytree.tree_unflatten(copies, self._spec)
             with put_back(self._model.buffers()), self._around(watch):
                 try:
-                    results.append(module(*args, **kwargs))
+                    results.append(one(*args, **kwargs))
                 except (StoppedError, MemoryError, torch.OutOfMemoryError):
-                    return ""
+                    return "", False
                 except Exception as error:  # whatever the model raises, its program took the same
                     return (
-                        "" if module is self._module else f"the program takes it, and the model raises {_words(error)}"
+                        ("", False)
+                        if one is module
+                        else (f"the program takes it, and the model raises {_words(error)}", True)
                     )
         words = difference(*results)
-        return f"the program gives {words}, compared with the model" if words else ""
+        return (f"the program gives {words}, compared with the model" if words else ""), False
 
     def _too_large(self, point: Mapping[str, int]) -> str:
         try:
