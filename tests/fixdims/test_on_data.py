@@ -222,3 +222,21 @@ def test_inputs_that_have_no_order_are_made_at_other_sizes() -> None:
     fix = fix_dims(TakesComplexNumbers(), (x,), dynamic_shapes=({0: Dim("n", min=1, max=64)},))
     assert fix.proven
     assert fix.confirmation.ran_on_data
+
+
+class MoreThanOneNumber(torch.nn.Module):
+    """As an instance norm of maps: no guard is left of it, since torch traces as if no size were 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.numel() == 1:
+            raise ValueError("more than one number is needed")
+        return x * 2
+
+
+def test_sizes_that_are_refused_together_cost_one_of_them_its_least() -> None:
+    dims = ({0: Dim("h", min=1, max=64), 1: Dim("w", min=1, max=64)},)
+    fix = fix_dims(MoreThanOneNumber(), (torch.randn(5, 7),), dynamic_shapes=dims)
+    assert fix.proven
+    assert sorted(change.kept or () for change in fix.changes) == [(63, 64)]
+    for size in ((1, 2), (3, 2), (64, 64)):
+        assert torch.equal(fix.program.module()(x := torch.rand(size)), x * 2)

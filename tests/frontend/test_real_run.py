@@ -112,6 +112,14 @@ def test_a_size_from_the_data_that_an_op_wants_as_a_number_says_nothing_of_sizes
     assert [runner.run({symbols["b"]: rows}).outcome for rows in (2, 7)] == [RunOutcome.PASSED] * 2
 
 
+def test_a_largest_tensor_whose_size_the_data_decide_is_run() -> None:
+    def count(x: torch.Tensor) -> torch.Tensor:
+        return torch.bincount(x.flatten(), minlength=8)
+
+    runner, _, symbols = _runner(count, (torch.randint(0, 5, (2, 24)),), ({1: Dim("n", max=64)},))
+    assert runner.run({symbols["n"]: 3}).outcome is RunOutcome.PASSED
+
+
 def test_repeats_that_are_not_as_many_as_the_rows_are_contents() -> None:
     """Another sum than that of the rows, and numbers below zero, with which PyTorch writes beyond its tensor."""
 

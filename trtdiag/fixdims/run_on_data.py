@@ -126,31 +126,47 @@ class _Search:
         return bool(outcomes) and all(past) and all(ran.failing.node != node for ran in outcomes)
 
     def _bounded(self, base: Point, point: Point, ran: Ran) -> None:
-        """Note the least or greatest value of one symbol, where moving that alone is refused."""
+        """Note the least or greatest value of each symbol that is refused when it alone moves to ``point``.
+
+        Where none is, sizes are refused together (height and width of 1 at once): then of the symbol that is refused
+        when it moves there after the others.
+        """
         if ran.outcome is not RunOutcome.REFUSED:
             return
         choice = self._choice()
+        alone = [self._ended(choice, base, point, symbol) for symbol in choice.free]
+        if any(alone):
+            return
+        at = base
         for symbol in choice.free:
-            taken, refused = base[symbol], point[symbol]
-            moved = None if taken == refused else choice.moved(base, symbol, refused)
-            ended = None if moved is None else self._runner.run(moved)
-            if moved is None or ended is None or ended.outcome is not RunOutcome.REFUSED:
-                continue
-            first = (moved, ended)
-            while abs(refused - taken) > 1:
-                moved = choice.moved(base, symbol, (taken + refused) // 2)
-                if moved is None:
-                    return
-                ended = self._runner.run(moved)
-                if ended.outcome is RunOutcome.REFUSED:
-                    refused, first = moved[symbol], (moved, ended)
-                elif ended.outcome is RunOutcome.PASSED:
-                    taken = moved[symbol]
-                else:
-                    return
-            upper = refused > taken
-            condition = compare(Relation.LE if upper else Relation.GE, Sym(symbol), taken)
-            self.found[condition] = _origin(*first, "no more" if upper else "no less")
+            if self._ended(choice, at, point, symbol):
+                return
+            moved = choice.moved(at, symbol, point[symbol])
+            at = at if moved is None else moved
+
+    def _ended(self, choice: UnequalPoints, base: Point, point: Point, symbol: str) -> bool:
+        """Whether it is refused to move one symbol from ``base`` to its value at ``point``; then its end is noted."""
+        taken, refused = base[symbol], point[symbol]
+        moved = None if taken == refused else choice.moved(base, symbol, refused)
+        ended = None if moved is None else self._runner.run(moved)
+        if moved is None or ended is None or ended.outcome is not RunOutcome.REFUSED:
+            return False
+        first = (moved, ended)
+        while abs(refused - taken) > 1:
+            moved = choice.moved(base, symbol, (taken + refused) // 2)
+            if moved is None:
+                return True
+            ended = self._runner.run(moved)
+            if ended.outcome is RunOutcome.REFUSED:
+                refused, first = moved[symbol], (moved, ended)
+            elif ended.outcome is RunOutcome.PASSED:
+                taken = moved[symbol]
+            else:
+                return True
+        upper = refused > taken
+        condition = compare(Relation.LE if upper else Relation.GE, Sym(symbol), taken)
+        self.found[condition] = _origin(*first, "no more" if upper else "no less")
+        return True
 
     def _noted(self, point: Point) -> Ran:
         ran = self._runner.run(point)

@@ -89,6 +89,8 @@ class ShapeRunner:
         """
         count = _Counting()
         self._run(point, count)
+        if not isinstance(count.most, int):  # a count that is known to be the largest, and not how large
+            raise NotRunnableError("data decide how large its largest tensor is")
         return count.most
 
     def input_elements(self, point: Mapping[str, int]) -> int:
