@@ -148,6 +148,21 @@ def test_a_pinned_dim_is_seen_with_the_line_that_pinned_it() -> None:
     assert pin.stack.user.code == "if x.shape[0] == 6:"
 
 
+def test_dims_that_are_equal_to_a_pinned_one_have_its_line() -> None:
+    class Looped(nn.Module):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            x = x * mask
+            for row in range(mask.shape[0]):
+                x = x + row
+            return x
+
+    program = capture((Looped(), (torch.randn(6), torch.randn(6)), {}, ({0: Dim.AUTO}, {0: Dim.AUTO})))
+    assert [pin.site for pin in program.pins] == ["x.shape[0]", "mask.shape[0]"]
+    for pin in program.pins:
+        assert pin.stack.user is not None
+        assert pin.stack.user.code == "for row in range(mask.shape[0]):"
+
+
 def test_capturing_does_not_change_the_program() -> None:
     module, args, kwargs, shapes = two_linears()
     exported = export(module, args, kwargs, dynamic_shapes=shapes)

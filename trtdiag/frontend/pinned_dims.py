@@ -15,15 +15,18 @@ from trtdiag.graph.source import Stack
 
 
 def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: GuardStacks | None) -> tuple[Pin, ...]:
-    """Each input dim whose symbol torch replaced by a number, with the guard that did it."""
+    """Each input dim whose symbol torch replaced by a number, with the guard that did it, to it or to its equal."""
     if env is None:
         return ()
     sources, guards, by_source = symbol_sources(env), shape_env_guards(env), InputsBySource(inputs)
+    numbers = {symbol: int(expr) for symbol, expr in replacements(env).items() if getattr(expr, "is_Integer", False)}
+    causes = {symbol: _cause(guards, symbol, stacks, alone=True) for symbol in numbers}
     pins = []
-    for symbol, expr in replacements(env).items():
-        site = by_source.site(sources.get(symbol, ())) if getattr(expr, "is_Integer", False) else None
+    for symbol, number in numbers.items():
+        site = by_source.site(sources.get(symbol, ()))
         if site is not None:
-            pins.append(Pin(site, int(expr), *(_cause(guards, symbol, stacks, alone=True) or ("",))))
+            cause = causes[symbol] or next(filter(None, map(causes.get, _equal_to(guards, symbol))), None)
+            pins.append(Pin(site, number, *(cause or ("",))))
     return tuple(pins)
 
 
@@ -40,6 +43,12 @@ def joined_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
         if first is not None and second is not None and cause is not None:
             joins.append(Join((first, second), *cause))
     return tuple(joins)
+
+
+def _equal_to(guards: Sequence[tuple[Any, Stack]], symbol: str) -> list[str]:
+    """The symbols that this one was made equal to: where one of them became a number, so did this one."""
+    sides = [{str(s) for s in c.args} for c, _stack in guards if type(c).__name__ == "Equality"]
+    return [other for pair in sides if symbol in pair for other in pair - {symbol}]
 
 
 def _cause(

@@ -167,7 +167,8 @@ def _model_change(page: _Page, other: Alternative | None, shown_code: set[str]) 
     if other is None:
         return
     words, _, code = other.text.partition("\n")
-    page.labelled("or model", f"{words}{f': keeps {kept_words(other.kept)}' if other.kept else ''}")
+    share = f": keeps {kept_words(other.kept)}" if other.kept else ""
+    page.labelled("or model", f"{words.removesuffix(':')}{share}")
     repeated = bool(code) and code in shown_code
     for line in [] if repeated else code.splitlines():
         page.lines.append(Text(" " * (_LABEL_COLUMNS + 6) + visible(line)))
