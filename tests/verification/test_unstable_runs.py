@@ -21,6 +21,7 @@ from tests.verification.masked_attention import (
 )
 from trtdiag.graph.pytree import leaves_of
 from trtdiag.verification import sides
+from trtdiag.verification.facts import Point
 from trtdiag.verification.limits import VerifyLimits
 
 
@@ -172,6 +173,23 @@ def test_a_gpu_that_a_nudged_run_loses_ends_the_comparison(monkeypatch: pytest.M
     assert len(others) >= 2
     assert all("the original beside example ended all work" in result.skipped for result in others)
     assert lost == []  # nothing can run there, a search least of all
+
+
+def test_a_gpu_that_the_search_for_an_op_loses_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong index of an engine, read by an op that stays with PyTorch: its kernel fails after the search has ended."""
+    lost: list[Point] = []
+    monkeypatch.setattr(sides, "finished", lambda result: result)
+    monkeypatch.setattr(sides, "gpu_lost", lambda: "CUDA error: device-side assert triggered" if lost else "")
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    model = Looks()
+    program = exported(model, JUST_BELOW, dims={"x": {0: Dim("n", min=2, max=49)}})
+    found = verified(program, lambda x: model(x) + 1, locate=lambda point, *_: lost.append(point))
+    first, *others = found.results
+    assert (first.passed, first.skipped) == (False, "")
+    assert len(others) >= 2
+    assert all("the search for the op at example ended all work" in result.skipped for result in others)
+    assert len(lost) == 1
 
 
 def test_the_time_of_a_point_limits_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -250,6 +250,7 @@ class Comparison:
                 self._unsearched.append(point)
             else:
                 self._culprit = self.locate(point, flat, self._tolerance)
+                sides.look_for_gpu(flat, f"the search for the op at {point.label}")
         return result
 
     def _not_defined(self, outputs: Sequence[OutputError], flat: Sequence[Any]) -> str:
