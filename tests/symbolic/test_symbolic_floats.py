@@ -96,6 +96,11 @@ COMPARED = {
     "1.1*torch.sym_float(n) <= 2*m + 1": lambda n, m: 1.1 * n <= 2 * m + 1,
     "0.6*torch.sym_float(n) == torch.sym_float(m)": lambda n, m: 0.6 * n == m,
     "0.6*torch.sym_float(n) != torch.sym_float(m)": lambda n, m: 0.6 * n != m,
+    "0.1*torch.sym_float(n) == 2.4000000000000004": lambda n, m: n * 0.1 == 2.4000000000000004,  # at 24
+    "0.1*torch.sym_float(n) != 2.5": lambda n, m: n * 0.1 != 2.5,
+    "0.1*torch.sym_float(n) >= 2.4000000000000004": lambda n, m: n * 0.1 >= 2.4000000000000004,
+    "-0.3*torch.sym_float(n) > -0.8999999999999999": lambda n, m: -0.3 * n > -0.8999999999999999,
+    "0.3*torch.sym_float(n // 4) <= 0.8999999999999999": lambda n, m: 0.3 * (n // 4) <= 0.8999999999999999,
     "n / m >= 1.1": lambda n, m: n / m >= 1.1,
     "n / m < 1.4": lambda n, m: n / m < 1.4,
     "n / m == 1.5384615384615385": lambda n, m: n / m == 20 / 13,

@@ -38,13 +38,16 @@ from trtdiag.symbolic.expr import (
     Truth,
     Where,
 )
-from trtdiag.symbolic.float_factors import is_rounded, simplest
+from trtdiag.symbolic.float_factors import as_float, is_float, is_rounded, simplest
 from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import children, is_integer, is_total, order_key
 
 Tree = TypeVar("Tree", Expr, Condition)
 Replace = Callable[[Expr], Expr | None]
 """Gives what stands for a part of an expression, or ``None`` where it stays."""
+
+_MOST_COMPARED = 1 << 40
+"""Sizes up to this: there a float is off by less than one size."""
 
 TRUE = Truth(True)
 FALSE = Truth(False)
@@ -94,7 +97,7 @@ def _compare_floats(relation: Relation, terms: Sequence[tuple[Number, Expr]], co
         nearest = simplest(constant)
         return None if nearest == constant else compare(relation, build.add(*(mul(*each) for each in terms)), -nearest)
     if not is_integer(as_expr(constant)):
-        return None
+        return _compare_product(relation, terms, -Fraction(constant))
     whole = neg(build.add(constant, *(mul(part, rest) for part, rest in terms if is_integer(mul(part, rest)))))
     down, up = build.floor(floats[0]), build_functions.ceil(floats[0])
     match relation:
@@ -106,6 +109,34 @@ def _compare_floats(relation: Relation, terms: Sequence[tuple[Number, Expr]], co
             return compare(relation, down, whole)
         case _:
             return compare(relation, up, whole)
+
+
+def _compare_product(relation: Relation, terms: Sequence[tuple[Number, Expr]], limit: Fraction) -> Condition | None:
+    """A size times a factor, compared with a number that is not whole: 0.1*n >= 2.4000000000000004 is n >= 24.
+
+    ``None`` where it is something else: a sum was rounded in ways that are not told any more.
+    """
+    (part, rest), *others = terms
+    if others or not is_integer(rest) or not (is_float(Fraction(part)) and is_float(limit)):
+        return None
+    factor = Fraction(part)
+    if factor < 0:
+        factor, limit, relation = -factor, -limit, FLIPPED[relation]
+    if abs(limit) > _MOST_COMPARED * factor:
+        return None
+    # Products of floats never fall where sizes grow; those of the sizes beside the quotient are on both sides of it.
+    near = range(floor(limit / factor) - 1, ceil(limit / factor) + 2)
+    least = next((size for size in near if as_float(factor * size) >= limit), near[-1])
+    beyond = next((size for size in near if as_float(factor * size) > limit), near[-1])
+    if relation in (Relation.EQ, Relation.NE):
+        if beyond == least + 1:
+            return compare(relation, rest, least)
+        if beyond == least and is_total(rest):
+            return Truth(relation is Relation.NE)
+        within_ = all_of((compare(Relation.GE, rest, least), compare(Relation.LT, rest, beyond)))
+        return within_ if relation is Relation.EQ else negate(within_)
+    first = least if relation in (Relation.GE, Relation.LT) else beyond
+    return compare(Relation.GE if relation in (Relation.GE, Relation.GT) else Relation.LT, rest, first)
 
 
 def all_of(conditions: Iterable[Condition]) -> Condition:

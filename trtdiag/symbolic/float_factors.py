@@ -96,6 +96,11 @@ def as_float(value: int | Fraction) -> Fraction:
     return Fraction(float(value))
 
 
+def is_float(value: Fraction) -> bool:
+    """Whether a float has just this value; a sum of two often has more digits."""
+    return value == 0 or (abs(value) < 1 << 64 and as_float(value) == value)
+
+
 def simplest(value: int | Fraction) -> int | Fraction:
     """The fraction of the smallest numbers that is this float: 3 / 5 for 0.6.
 
