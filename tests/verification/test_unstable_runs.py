@@ -176,7 +176,7 @@ def test_a_gpu_that_a_nudged_run_loses_ends_the_comparison(monkeypatch: pytest.M
 
 
 def test_a_gpu_that_the_search_for_an_op_loses_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong index of an engine, read by an op that stays with PyTorch: its kernel fails after the search has ended."""
+    """A wrong index of an engine, read by an op that stays with PyTorch: its kernel fails after the search."""
     lost: list[Point] = []
     monkeypatch.setattr(sides, "finished", lambda result: result)
     monkeypatch.setattr(sides, "gpu_lost", lambda: "CUDA error: device-side assert triggered" if lost else "")
