@@ -21,12 +21,11 @@ from trtdiag.convert.refusal import refuse as refuse
 from trtdiag.convert.registry import converter as converter
 from trtdiag.convert.writer import Writer as Writer
 from trtdiag.converter_packages import ConverterWarning as ConverterWarning
-from trtdiag.network.dtype import DType as DType
+from trtdiag.network import DType as DType, Value as Value
 from trtdiag.network.layers.activation import ActivationType as ActivationType
 from trtdiag.network.layers.elementwise import ElementWiseOperation as ElementWiseOperation
 from trtdiag.network.layers.reduce import ReduceOperation as ReduceOperation
 from trtdiag.network.layers.unary import UnaryOperation as UnaryOperation
-from trtdiag.network.value import Value as Value
 
 __all__ = [
     "ActivationType",

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from trtdiag.dims.facts import Constraint, DimSystem
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program
-from trtdiag.symbolic import Sym, evaluate, free_symbols, holds, to_text
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic import Range, Sym, evaluate, free_symbols, holds, to_text
 
 # How far from a refused size its neighbours are tried; periods in real models are far shorter.
 _REACH = 512

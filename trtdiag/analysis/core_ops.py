@@ -21,8 +21,7 @@ from trtdiag.lower.decomposable import decomposition_of
 from trtdiag.lower.functional_variants import functional_variant
 from trtdiag.lower.running_statistics import WRITES_STATISTICS
 from trtdiag.lower.views_in_place import RESIZES
-from trtdiag.targets import TARGETS
-from trtdiag.targets.target import Target
+from trtdiag.targets import TARGETS, Target
 
 
 @dataclass(frozen=True)

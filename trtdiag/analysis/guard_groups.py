@@ -11,8 +11,7 @@ from trtdiag.analysis.finding import Evidence
 from trtdiag.analysis.places import line_evidence
 from trtdiag.dims.facts import Conflict, Constraint, DimSystem, Verdict
 from trtdiag.graph.source import Frame, Stack
-from trtdiag.symbolic.expr import Compare, Relation
-from trtdiag.symbolic.proof import Proof
+from trtdiag.symbolic import Compare, Proof, Relation
 from trtdiag.wording import amount, shortened, values_text
 
 _UNBACKED = re.compile(r"z?u[0-9]+")

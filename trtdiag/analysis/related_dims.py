@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trtdiag.frontend.program import InputDim, Program
-from trtdiag.symbolic import free_symbols, to_text
-from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import Expr, Num, Sym
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic import Expr, Num, Range, Sym, affine, free_symbols, to_text
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,7 @@ import torch
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.operators import OpOverload, short_name
-from trtdiag.network.dtype import DType
-from trtdiag.network.tensor import Tensor
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Tensor, Value
 from trtdiag.symbolic import Expr, Num, as_expr, is_condition, to_text
 
 _DIMS = re.compile(r"\d(?=d)")

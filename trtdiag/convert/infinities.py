@@ -10,15 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trtdiag.dtypes.plan_doubles import FLOAT32_MAX
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.cast import Cast
-from trtdiag.network.layers.constant import Constant
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import Cast, Constant, SampleMode, Shuffle, Slice, Squeeze, Unary, UnaryOperation, Unsqueeze
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op, Select
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.layers.slice import SampleMode, Slice
-from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
-from trtdiag.network.layers.unary import Unary, UnaryOperation
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 if TYPE_CHECKING:

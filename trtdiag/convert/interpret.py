@@ -22,9 +22,8 @@ from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import OpOverload, named_arguments, target_name
 from trtdiag.graph.quantizers import makes_floats
 from trtdiag.graph.values import NumberValue, TensorValue, is_row_major
-from trtdiag.network import DType, Origin, Tensor
+from trtdiag.network import DType, Origin, Tensor, Value
 from trtdiag.network.dtype import SMALL
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, to_text
 
 _READ_STRIDES = frozenset({"aten.as_strided.default", "aten.as_strided_copy.default"})

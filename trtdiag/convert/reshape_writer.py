@@ -8,17 +8,10 @@ import torch
 
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.shape_tensor_writer import Ask, ShapeTensorWriter
-from trtdiag.network.builder import NetworkBuilder
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, NetworkBuilder, Value
 from trtdiag.network.layer import INPUT, Layer, Sizes
-from trtdiag.network.layers.cast import Cast
-from trtdiag.network.layers.concatenation import Concatenation
-from trtdiag.network.layers.gather import Gather
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.layers.slice import SampleMode, Slice
-from trtdiag.network.layers.squeeze import Squeeze
+from trtdiag.network.layers import Cast, Concatenation, Gather, SampleMode, Shuffle, Slice, Squeeze
 from trtdiag.network.missing_features import lacks
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
 

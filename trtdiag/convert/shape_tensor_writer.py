@@ -11,17 +11,9 @@ import torch
 
 from trtdiag.convert.refusal import Refused
 from trtdiag.convert.size_arithmetic import SizeArithmetic
-from trtdiag.network.builder import NetworkBuilder
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.cast import Cast
-from trtdiag.network.layers.concatenation import Concatenation
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.gather import Gather
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.layers.squeeze import Shape
-from trtdiag.network.value import Value
-from trtdiag.symbolic import Condition, Expr, Num, Sym, free_symbols, mul, sub
-from trtdiag.symbolic.build import linear_terms
+from trtdiag.network import DType, NetworkBuilder, Value
+from trtdiag.network.layers import Cast, Concatenation, ElementWiseOperation as Op, Gather, Shape, Shuffle
+from trtdiag.symbolic import Condition, Expr, Num, Sym, free_symbols, linear_terms, mul, sub
 from trtdiag.symbolic.expr import Add, FloorDiv, Mul
 
 Ask = Callable[[Expr], Value | None]

@@ -10,14 +10,9 @@ from math import lcm
 import torch
 
 from trtdiag.convert.refusal import refuse
-from trtdiag.network.builder import NetworkBuilder
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.cast import Cast
-from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op, Select
-from trtdiag.network.layers.unary import Unary, UnaryOperation
-from trtdiag.network.value import Value
-from trtdiag.symbolic import Condition, Expr, Num, Relation, Sym, floor, is_integer, mul, neg, to_text
-from trtdiag.symbolic.build import linear_terms
+from trtdiag.network import DType, NetworkBuilder, Value
+from trtdiag.network.layers import Cast, ElementWise, ElementWiseOperation as Op, Select, Unary, UnaryOperation
+from trtdiag.symbolic import Condition, Expr, Num, Relation, Sym, floor, is_integer, linear_terms, mul, neg, to_text
 from trtdiag.symbolic.expr import (
     Add,
     And,

@@ -23,8 +23,7 @@ from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, sh
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES
 from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
-from trtdiag.network import DType, NetworkBuilder
-from trtdiag.network.value import Value
+from trtdiag.network import DType, NetworkBuilder, Value
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition
 

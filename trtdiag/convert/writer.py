@@ -11,15 +11,12 @@ from trtdiag.convert.infinities import chosen, compared
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.reshape_writer import ONE, ReshapeWriter, Size
 from trtdiag.convert.shape_tensor_writer import Ask
-from trtdiag.network.builder import NetworkBuilder
-from trtdiag.network.dtype import DType
-from trtdiag.network.layer import INPUT
+from trtdiag.network import INPUT, DType, NetworkBuilder, Value
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.constant import Fill
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation, Select
 from trtdiag.network.layers.reduce import Reduce, ReduceOperation
 from trtdiag.network.layers.unary import Unary, UnaryOperation
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, as_expr, to_text
 from trtdiag.targets.target import Target
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from trtdiag.network import Network
-from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.tensor import Tensor
-from trtdiag.symbolic import Expr, Num, Sym, free_symbols, mul, substitute, to_text
-from trtdiag.symbolic.build import ONE
+from trtdiag.network import Network, ShapeConstraints, Tensor
+from trtdiag.symbolic import ONE, Expr, Num, Sym, free_symbols, mul, substitute, to_text
 from trtdiag.wording import one_line
 
 

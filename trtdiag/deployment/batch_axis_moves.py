@@ -8,10 +8,8 @@ from dataclasses import replace
 from trtdiag.deployment.batch_axis import FREE, CoupledError, Rows, State, need
 from trtdiag.deployment.batch_axis_rules import Seen, rows_of
 from trtdiag.network import Given
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.layers.slice import SampleMode, Slice
-from trtdiag.symbolic import Expr, Num, as_expr
-from trtdiag.symbolic.build import ONE
+from trtdiag.network.layers import SampleMode, Shuffle, Slice
+from trtdiag.symbolic import ONE, Expr, Num, as_expr
 
 
 @rows_of.register

@@ -11,8 +11,7 @@ from functools import singledispatch
 from typing import Any
 
 from trtdiag.deployment.batch_axis import FREE, Batch, CoupledError, Free, Rows, Sizes, State, need
-from trtdiag.network import Layer, Tensor
-from trtdiag.network.layer import INPUT
+from trtdiag.network import INPUT, Layer, Tensor
 from trtdiag.network.layers.activation import Activation, ParametricReLU
 from trtdiag.network.layers.attention import Attention
 from trtdiag.network.layers.cast import Cast, Identity
@@ -36,8 +35,7 @@ from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
 from trtdiag.network.layers.topk import TopK
 from trtdiag.network.layers.unary import Unary
-from trtdiag.symbolic import Num
-from trtdiag.symbolic.build import ONE
+from trtdiag.symbolic import ONE, Num
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from torch.fx import Node
 from trtdiag.dtypes.value_span import INT64_MAX, Span, unknown
 from trtdiag.graph.operators import OpOverload, named_arguments, short_name
 from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
-from trtdiag.symbolic.expr import Num
-from trtdiag.symbolic.text import to_text
+from trtdiag.symbolic import Num, to_text
 
 Result: TypeAlias = Union[Span, tuple[Span, ...]]
 

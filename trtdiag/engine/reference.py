@@ -22,9 +22,8 @@ from trtdiag.engine.profile_choice import ProfileChoice
 from trtdiag.engine.profiles import usual_inputs
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.memory_map import MappedFile
-from trtdiag.network import Network, Placed, from_bytes, to_json
+from trtdiag.network import Network, Placed, from_bytes, to_json, to_parts
 from trtdiag.network.aliased_outputs import written_inputs
-from trtdiag.network.file_format import to_parts
 from trtdiag.network.run import PreparedRun
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target

@@ -12,8 +12,7 @@ from trtdiag.fleet.digests import Digests, digest_of, of_tool
 from trtdiag.fleet.facts import Case, Needs, Step, SweepProgram, Variant
 from trtdiag.fleet.options import SweepOptions
 from trtdiag.options import AnalyzeOptions, PartitionOptions
-from trtdiag.targets.target import Target
-from trtdiag.targets.versions import chosen_gpus, get_rtx_target, get_target, installed_version
+from trtdiag.targets import Target, chosen_gpus, get_rtx_target, get_target, installed_version
 
 _KEY_CHARS = 32
 """Of a digest's 64: 128 bits."""

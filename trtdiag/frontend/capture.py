@@ -32,8 +32,7 @@ from trtdiag.frontend.shapes_spec import with_plain_shapes
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.torch_private import shape_env_of, symbol_sources
 from trtdiag.graph.inputs import held_tensors, mapped_files
-from trtdiag.symbolic.expr import Sym
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic import Range, Sym
 
 Source = ExportedProgram | ModuleInputs | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
 

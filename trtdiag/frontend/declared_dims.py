@@ -13,8 +13,7 @@ from torch.utils import _pytree as pytree
 from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program import InputDim
-from trtdiag.symbolic.expr import Expr
-from trtdiag.symbolic.ranges import INT64_MAX, Range
+from trtdiag.symbolic import INT64_MAX, Expr, Range
 from trtdiag.wording import shown
 
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from trtdiag.frontend.program import InputDim, InputTensor, Program
-from trtdiag.symbolic import Range, free_symbols, to_text
-from trtdiag.symbolic.expr import Expr, Num, Sym
+from trtdiag.symbolic import Expr, Num, Range, Sym, free_symbols, to_text
 from trtdiag.symbolic.size_names import said_by
 
 _SIZE = re.compile(r"(?P<tensor>.+?)(?:\.size\(\)|\.shape)\[(?P<dim>\d+)\]$|(?P<method>.+?)\.size\((?P<arg>\d+)\)$")

@@ -13,9 +13,7 @@ from torch.utils import _pytree as pytree
 from trtdiag.frontend.declared_dims import Declared, input_dim
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.torch_private import guards_code, shape_env_of, symbol_sources
-from trtdiag.symbolic import from_sympy
-from trtdiag.symbolic.build import linear_terms
-from trtdiag.symbolic.expr import Expr, Num, Sym
+from trtdiag.symbolic import Expr, Num, Sym, from_sympy, linear_terms
 
 _PARAMETER = re.compile(r"L\['(\w+)'\]")
 _REST = "args"

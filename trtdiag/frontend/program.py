@@ -12,11 +12,8 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.graph.source import NO_STACK, Stack
-from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import Expr, Sym
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic import Expr, Range, Sym, affine, free_symbols
 from trtdiag.symbolic.size_names import Home, SizeNames
-from trtdiag.symbolic.tree import free_symbols
 
 if TYPE_CHECKING:
     from trtdiag.frontend.factory import Recipe

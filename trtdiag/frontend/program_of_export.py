@@ -39,8 +39,7 @@ from trtdiag.frontend.torch_private import (
     symbol_sources,
 )
 from trtdiag.graph.source import NO_STACK
-from trtdiag.symbolic import ExpressionError, expr_from_sympy
-from trtdiag.symbolic.expr import Expr, Num, Sym
+from trtdiag.symbolic import Expr, ExpressionError, Num, Sym, expr_from_sympy
 
 _TRANSFORMS = "torch._functorch.predispatch"
 

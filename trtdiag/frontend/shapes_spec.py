@@ -13,8 +13,7 @@ from trtdiag.errors import DimsError
 from trtdiag.frontend.dim_names import free_name
 from trtdiag.frontend.factory import SPEC_MODULE, Recipe
 from trtdiag.frontend.input_tree import KEYWORDS, REST, Node, nested_inputs
-from trtdiag.symbolic import ExpressionError, expr_from_sympy
-from trtdiag.symbolic.build import affine
+from trtdiag.symbolic import ExpressionError, affine, expr_from_sympy
 
 _BELOW = {"DictSpec": "_entries", "SeqSpec": "_entries", "ObjectSpec": "_fields"}
 

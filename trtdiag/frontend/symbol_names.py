@@ -15,8 +15,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from trtdiag.frontend.data_dependent.example_values import made_at
 from trtdiag.frontend.program import InputTensor
 from trtdiag.graph.unbacked_symbols import BINDINGS
-from trtdiag.symbolic import free_symbols
-from trtdiag.symbolic.expr import Sym
+from trtdiag.symbolic import Sym, free_symbols
 
 
 def symbol_names(inputs: Sequence[InputTensor]) -> dict[str, str]:

@@ -16,10 +16,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.graph.source import NO_STACK, OWN, Frame, Stack
-from trtdiag.symbolic.expr import Expr
-from trtdiag.symbolic.from_sympy import expr_from_sympy
-from trtdiag.symbolic.functions import ExpressionError
-from trtdiag.symbolic.ranges import INT64_MAX, Range
+from trtdiag.symbolic import INT64_MAX, Expr, ExpressionError, Range, expr_from_sympy
 
 
 def shape_env_of(graph_module: GraphModule) -> ShapeEnv | None:

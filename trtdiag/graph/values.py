@@ -14,10 +14,7 @@ import torch
 from torch.fx import Node
 
 from trtdiag.graph.pytree import leaves_of
-from trtdiag.symbolic.expr import Condition, Expr, Num
-from trtdiag.symbolic.from_sympy import from_sympy
-from trtdiag.symbolic.functions import ExpressionError
-from trtdiag.symbolic.tree import free_symbols, is_condition
+from trtdiag.symbolic import Condition, Expr, ExpressionError, Num, free_symbols, from_sympy, is_condition
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from trtdiag.frontend.fake_call_cache import FakeCallCache
-from trtdiag.symbolic import ExpressionError, evaluate, free_symbols, from_sympy
-from trtdiag.symbolic.expr import Condition, Expr
+from trtdiag.symbolic import Condition, Expr, ExpressionError, evaluate, free_symbols, from_sympy
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.frontend.program import Program
-from trtdiag.symbolic import ExpressionError, condition_from_sympy, evaluate, free_symbols, substitute
-from trtdiag.symbolic.expr import Condition, Sym
+from trtdiag.symbolic import Condition, ExpressionError, Sym, condition_from_sympy, evaluate, free_symbols, substitute
 
 LIMIT_S = 20.0
 """A replay costs about a third of the export; past this the remaining guards are said to be unattributed."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from trtdiag.graph.segment import DimSource
 from trtdiag.graph.values import NumberValue, TensorValue, Value
-from trtdiag.symbolic.build import linear_terms
-from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
+from trtdiag.symbolic import Condition, Expr, Num, Sym, free_symbols, is_condition, linear_terms
 from trtdiag.symbolic.float_factors import rounds
-from trtdiag.symbolic.tree import free_symbols, is_condition
 
 
 class Extents:

@@ -7,11 +7,7 @@ from collections.abc import Mapping
 from trtdiag.graph.values import TensorValue
 from trtdiag.partition.facts import Bytes
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import BoundsCache, build
-from trtdiag.symbolic.evaluate import evaluate
-from trtdiag.symbolic.expr import Expr
-from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tree import free_symbols
+from trtdiag.symbolic import BoundsCache, Expr, Range, build, evaluate, free_symbols
 
 
 class ByteCounts:

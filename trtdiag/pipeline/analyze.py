@@ -44,8 +44,7 @@ from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.shapes.ranges import shape_facts
 from trtdiag.shapes.symbols import symbol_table
 from trtdiag.symbolic.text import in_words
-from trtdiag.targets.target import Target
-from trtdiag.targets.versions import chosen_gpus, get_rtx_target, get_target
+from trtdiag.targets import Target, chosen_gpus, get_rtx_target, get_target
 from trtdiag.wording import listed
 
 if TYPE_CHECKING:

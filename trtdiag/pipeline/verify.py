@@ -24,8 +24,7 @@ from trtdiag.pipeline.quantize import AS_QUANTIZED, again
 from trtdiag.pipeline.stages import Clock
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.compiled import CompiledProgram
-from trtdiag.targets.target import Target
-from trtdiag.targets.versions import get_target
+from trtdiag.targets import Target, get_target
 from trtdiag.verification.facts import Verification
 from trtdiag.verification.limits import VerifyLimits
 

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias, get_args
 import torch
 
 from trtdiag.report.schema_check import Schema, named
-from trtdiag.symbolic.expr import Condition, Expr
-from trtdiag.symbolic.text import to_text
+from trtdiag.symbolic import Condition, Expr, to_text
 from trtdiag.wording import dtype_text
 
 Form: TypeAlias = Callable[[Any], Mapping[str, Any]]

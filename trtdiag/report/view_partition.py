@@ -15,8 +15,7 @@ from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.engine_words import engines_line
 from trtdiag.report.page import Long, Part, cells, folding_table, table
 from trtdiag.report.tried_words import tried_line, tried_table
-from trtdiag.symbolic.expr import Condition, Expr
-from trtdiag.symbolic.text import to_text
+from trtdiag.symbolic import Condition, Expr, to_text
 from trtdiag.wording import amount, bytes_text, dtype_text, one_line
 
 

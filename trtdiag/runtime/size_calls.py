@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 
+from trtdiag.symbolic import is_condition, normalise
 from trtdiag.symbolic.build import Number
-from trtdiag.symbolic.conditions import normalise
 from trtdiag.symbolic.expr import Ceil, Condition, Expr, Floor, FloorDiv, Num, Relation, TrueDiv, Trunc, Where
 from trtdiag.symbolic.float_factors import HALF, rounds
 from trtdiag.symbolic.fold import Fold
-from trtdiag.symbolic.tree import is_condition
 
 Call = Callable[..., Any]
 """``call(function, *operands)``: the value of ``function(*operands)``, or a node that will have it."""

@@ -12,8 +12,7 @@ from trtdiag.graph.segment import DimSource, LocalSize
 from trtdiag.network.symbol_values import solvable
 from trtdiag.runtime.draft import CompiledDraft
 from trtdiag.runtime.size_calls import computed
-from trtdiag.symbolic import Sym
-from trtdiag.symbolic.build import add, as_expr, floordiv, mul
+from trtdiag.symbolic import Sym, add, as_expr, floordiv, mul
 
 Fetch = Callable[[str], Any]
 

@@ -13,8 +13,7 @@ from trtdiag.frontend.program import Bound, Program
 from trtdiag.frontend.sizes_of_data import names_of_data, sizes_of_data
 from trtdiag.shapes.opt_sizes import allowed_box, conditions_of, opt_sizes
 from trtdiag.shapes.user_sizes import dim_named
-from trtdiag.symbolic import Num, Range, all_of, allowed, free_symbols, to_text
-from trtdiag.symbolic.build import affine
+from trtdiag.symbolic import Num, Range, affine, all_of, allowed, free_symbols, to_text
 from trtdiag.wording import listed, near
 
 _MOST_TOLD = 12

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trtdiag.graph.source import Frame
-from trtdiag.symbolic.expr import Expr
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic import Expr, Range
 
 
 @dataclass(frozen=True)

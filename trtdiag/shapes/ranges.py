@@ -11,10 +11,7 @@ from trtdiag.graph.node_kinds import walk
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import ShapeFacts, Size, TensorSizes
-from trtdiag.symbolic import BoundsCache, build
-from trtdiag.symbolic.expr import Expr, Num, Sym
-from trtdiag.symbolic.ranges import Range
-from trtdiag.symbolic.tree import free_symbols, is_condition
+from trtdiag.symbolic import BoundsCache, Expr, Num, Range, Sym, build, free_symbols, is_condition
 from trtdiag.wording import dtype_text
 
 _NOT_NEGATIVE = Range(0, None)

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from trtdiag.symbolic import Expr, Relation, any_of, compare, maximum, mod, mul
-from trtdiag.symbolic.build import ONE
+from trtdiag.symbolic import ONE, Expr, Relation, any_of, compare, maximum, mod, mul
 from trtdiag.symbolic.expr import Condition, Min
 
 Shape = Sequence[Expr]

@@ -13,8 +13,7 @@ from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program
 from trtdiag.shapes.opt_sizes import allowed_box, conditions_of, opt_sizes
 from trtdiag.shapes.user_sizes import read_ask
-from trtdiag.symbolic import Expr, Range, Sym, allowed, free_symbols, to_text
-from trtdiag.symbolic.build import linear_terms
+from trtdiag.symbolic import Expr, Range, Sym, allowed, free_symbols, linear_terms, to_text
 
 _MOST_CELLS = 4096
 _TOLD = 3

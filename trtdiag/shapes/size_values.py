@@ -12,8 +12,7 @@ from torch.fx import Node
 from trtdiag.graph.operators import INTEGERS, OpOverload
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
-from trtdiag.symbolic import Expr, Num, add, maximum, minimum, mul, neg, sub
-from trtdiag.symbolic.ranges import INT64_MAX
+from trtdiag.symbolic import INT64_MAX, Expr, Num, add, maximum, minimum, mul, neg, sub
 
 Ends = tuple[Expr, Expr]
 """The least value and the greatest, of a tensor with elements."""

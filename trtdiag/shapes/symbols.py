@@ -14,9 +14,7 @@ from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue, Value
 from trtdiag.lower.facts import Checked
 from trtdiag.shapes.facts import SymbolFacts, SymbolTable
-from trtdiag.symbolic.expr import Condition, Expr, Num, Sym
-from trtdiag.symbolic.text import to_text
-from trtdiag.symbolic.tree import free_symbols, is_condition
+from trtdiag.symbolic import Condition, Expr, Num, Sym, free_symbols, is_condition, to_text
 
 # A table row shows a few; the full list is every node's own size.
 MOST_EXPRESSIONS = 12

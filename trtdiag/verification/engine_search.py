@@ -10,8 +10,7 @@ import torch
 from trtdiag.errors import TrtdiagError
 from trtdiag.graph.node_kinds import reached
 from trtdiag.network import Network, Origin, Placed, Port, run
-from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.squeeze import Shape
+from trtdiag.network.layers import Constant, Shape
 from trtdiag.verification.compare import compare
 from trtdiag.verification.facts import OutputError, Tolerance
 

@@ -9,10 +9,9 @@ from typing import Any
 
 from trtdiag.dims.unequal_points import end_or
 from trtdiag.frontend.program import Program
-from trtdiag.symbolic import Condition, Range, allowed, evaluate, free_symbols, holds
+from trtdiag.symbolic import Condition, Range, ValueSet, allowed, evaluate, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.size_names import named_sizes
-from trtdiag.symbolic.valueset import ValueSet
 from trtdiag.verification.facts import Point
 
 MOST_CORNER_SYMBOLS = 3

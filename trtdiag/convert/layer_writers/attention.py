@@ -12,12 +12,8 @@ from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.reshape_writer import ONE
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.attention import Attention, CausalMaskKind
-from trtdiag.network.layers.elementwise import Select
-from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.layers.softmax import SoftMax
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import Attention, CausalMaskKind, ReduceOperation, Select, SoftMax
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num
 

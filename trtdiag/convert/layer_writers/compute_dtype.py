@@ -10,8 +10,7 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
 from trtdiag.symbolic import is_condition, is_integer
 
 _SIXTEEN_BITS = (DType.FLOAT16, DType.BFLOAT16)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, truediv
 
 

@@ -6,8 +6,7 @@ from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.indices import inverse, moved
 from trtdiag.convert.layer_writers.reduction import neutral
 from trtdiag.convert.writer import Writer
-from trtdiag.network.layers.cumulative import Cumulative
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.layers import Cumulative, ReduceOperation as Fold
 from trtdiag.network.value import Value
 
 

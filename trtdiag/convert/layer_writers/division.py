@@ -9,9 +9,8 @@ from math import frexp
 import torch
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.value import Value
 
 # A float32 has 24 bits.  Half of the divisor's, times a quotient below 2**12, is exact; so are two such steps.
 _HALF = 4097.0

@@ -5,10 +5,8 @@ from __future__ import annotations
 from math import pi, sqrt
 
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.activation import ActivationType
-from trtdiag.network.layers.unary import UnaryOperation
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ActivationType, UnaryOperation
 
 
 def times(write: Writer, x: Value, factor: float) -> Value:

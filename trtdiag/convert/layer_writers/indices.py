@@ -9,9 +9,8 @@ import torch
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.reshape_writer import Size
 from trtdiag.convert.writer import Writer
-from trtdiag.network import Placed
+from trtdiag.network import Placed, ShapeConstraints, Value
 from trtdiag.network.dtype import INDICES
-from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.known_values import greater, lesser
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.concatenation import Concatenation
@@ -24,7 +23,6 @@ from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Shape as ShapeLayer, Squeeze, Unsqueeze
 from trtdiag.network.layers.topk import TopK
-from trtdiag.network.value import Value
 from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, Num, Relation, add, as_expr, compare, to_text, where
 

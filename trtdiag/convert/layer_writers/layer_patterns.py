@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trtdiag.network.layer import Given
+from trtdiag.network import Given, Value
 from trtdiag.network.layers.concatenation import Concatenation
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 

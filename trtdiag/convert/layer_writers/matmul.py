@@ -8,8 +8,7 @@ from trtdiag.convert.layer_writers.quantized import paired
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.reshape_writer import ONE, numbers
 from trtdiag.convert.writer import Writer
-from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
-from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers import MatrixMultiply, MatrixOperation, ReduceOperation
 from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import to_text

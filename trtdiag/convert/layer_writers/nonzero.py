@@ -7,9 +7,8 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.non_zero import NonZero
-from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, Sym, to_text
 

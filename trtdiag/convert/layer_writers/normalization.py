@@ -11,10 +11,8 @@ from trtdiag.convert.layer_writers.statistics import affine, moments, reciprocal
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.reshape_writer import Size, numbers
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.normalization import Normalization
-from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import Normalization, ReduceOperation
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, as_expr
 

@@ -12,8 +12,7 @@ from trtdiag.convert.layer_writers.spatial_dims import Spatial, reach, reaching,
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import NUMBERS, DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
+from trtdiag.network.layers import ElementWiseOperation as Op, PaddingMode, Pooling, PoolingType
 from trtdiag.network.layers.windows import window_count
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num

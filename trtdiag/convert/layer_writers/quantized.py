@@ -7,13 +7,9 @@ import torch
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.quantizer import Grain, Quantizer, Step, is_symmetric, scales_of
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.activation import Activation, ActivationType
-from trtdiag.network.layers.cast import Cast
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import Activation, ActivationType, Cast, Dequantize, Quantize, Shuffle
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.quantize import Dequantize, Quantize
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.value import Value
 
 _LEAST, _GREATEST = -128, 127
 """Of int8, which Quantize clamps to."""

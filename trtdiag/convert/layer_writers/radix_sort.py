@@ -11,12 +11,8 @@ from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.cumulative import Cumulative
-from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import Cumulative, Gather, GatherMode, ReduceOperation as Fold, ScatterMode
 from trtdiag.symbolic import Num, add, floordiv, mul
 
 MOST_SORTED = 1 << 22

@@ -10,14 +10,13 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.coordinates import Axis, centres, inside, ratio, real_counting, weighed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.resize import (
     InterpolationMode,
     Resize,
     ResizeCoordinateTransformation,
     ResizeRoundMode,
 )
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, floor, mul
 
 _EXACT = 1 << 10

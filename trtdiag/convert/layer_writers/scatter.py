@@ -10,9 +10,8 @@ from trtdiag.convert.layer_writers.cost import MOST_PAIRS, greatest
 from trtdiag.convert.layer_writers.reduction import neutral
 from trtdiag.convert.layer_writers.segment_reduction import folded_in_order
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr
 

@@ -12,12 +12,8 @@ from trtdiag.convert.layer_writers.reduction import neutral
 from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.layers.slice import SampleMode
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ElementWiseOperation as Op, ReduceOperation as Fold, SampleMode, ScatterMode
 from trtdiag.symbolic import Expr, add
 
 JOINED = {Fold.SUM: Op.SUM, Fold.PROD: Op.PROD, Fold.MAX: Op.MAX, Fold.MIN: Op.MIN}

@@ -11,8 +11,7 @@ from trtdiag.convert.layer_writers.indices import common_shape, counted_from_the
 from trtdiag.convert.layer_writers.nonzero import true_places
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
 from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, to_text
 

@@ -9,9 +9,8 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.value import Value
 
 _STATISTICS = ("running_mean", "running_var", "weight", "bias")
 

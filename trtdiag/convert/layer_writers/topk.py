@@ -15,16 +15,9 @@ from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layer import INPUT
-from trtdiag.network.layers.cast import Cast
+from trtdiag.network import INPUT, DType, Value
+from trtdiag.network.layers import Cast, Gather, GatherMode, ReduceOperation, ScatterMode, Shuffle, TopK, TopKOperation
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.layers.topk import TopK, TopKOperation
-from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, add, floordiv, mul
 

@@ -10,12 +10,9 @@ import torch
 
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.convolution import Convolution, Deconvolution
-from trtdiag.network.layers.slice import SampleMode
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import Constant, Convolution, Deconvolution, SampleMode
 from trtdiag.network.missing_features import lacks_dilation
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, add, mul
 
 

@@ -9,12 +9,8 @@ from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import at_most, exp_less_one, times
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network import Placed
-from trtdiag.network.layers.activation import ActivationType, ParametricReLU
-from trtdiag.network.layers.cast import Cast
-from trtdiag.network.layers.normalization import Normalization
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.value import Value
+from trtdiag.network import Placed, Value
+from trtdiag.network.layers import ActivationType, Cast, Normalization, ParametricReLU, Shuffle
 
 _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193352946  # both as in torch's SELU, to more digits than a float has

@@ -13,8 +13,7 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.dtype import NUMBERS, DType
-from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
-from trtdiag.network.layers.reduce import ReduceOperation, ReduceOperation as Fold
+from trtdiag.network.layers import PaddingMode, Pooling, PoolingType, ReduceOperation, ReduceOperation as Fold
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, floordiv
 

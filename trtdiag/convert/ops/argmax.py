@@ -8,8 +8,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import reduced
 from trtdiag.convert.layer_writers.topk import ordered, with_places
 from trtdiag.convert.registry import converter
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.topk import TopKOperation
+from trtdiag.network.layers import ReduceOperation as Fold, TopKOperation
 from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Num

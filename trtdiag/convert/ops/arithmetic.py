@@ -6,9 +6,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.compute_dtype import beside_numbers, in_float32
 from trtdiag.convert.layer_writers.rotary import turned_sum
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.value import Value
 
 
 @converter

@@ -15,8 +15,7 @@ from trtdiag.convert.layer_writers.statistics import (
 )
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import sub, truediv
 

@@ -10,10 +10,8 @@ from trtdiag.convert.layer_writers.compute_dtype import both
 from trtdiag.convert.layer_writers.elementary import at_most, is_nan
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.unary import UnaryOperation
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ElementWiseOperation as Op, UnaryOperation
 
 
 @converter

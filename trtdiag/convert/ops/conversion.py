@@ -10,8 +10,7 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES
-from trtdiag.network.dtype import DType
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
 
 _BESIDE_UINT8 = frozenset({DType.FLOAT32, DType.FLOAT16})
 

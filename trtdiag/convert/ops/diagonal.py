@@ -7,8 +7,7 @@ from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
 from trtdiag.network.known_values import lesser
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers import ElementWiseOperation as Op, ReduceOperation
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, add, mul
 

@@ -13,9 +13,8 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.reshape_writer import ONE
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 _BY_PRODUCTS = 25

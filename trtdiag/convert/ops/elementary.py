@@ -10,9 +10,8 @@ from trtdiag.convert.layer_writers import elementary
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.unary import UnaryOperation
-from trtdiag.network.value import Value
 
 
 @converter

@@ -10,9 +10,8 @@ from trtdiag.convert.layer_writers.scatter import folded_by_row
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import Result, converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.value import Value
 from trtdiag.symbolic import sub
 
 _SUM, _MEAN, _MAX = 0, 1, 2

@@ -11,13 +11,8 @@ from trtdiag.convert.layer_writers.coordinates import inside
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.gather import Gather
-from trtdiag.network.layers.grid_sample import GridSample
-from trtdiag.network.layers.resize import InterpolationMode
-from trtdiag.network.layers.slice import SampleMode
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ElementWiseOperation as Op, Gather, GridSample, InterpolationMode, SampleMode
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr
 

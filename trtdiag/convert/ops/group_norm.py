@@ -16,8 +16,7 @@ from trtdiag.convert.layer_writers.statistics import (
 )
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
 from trtdiag.symbolic import Expr, Num, floordiv
 
 

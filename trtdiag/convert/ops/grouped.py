@@ -11,10 +11,8 @@ from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ReduceOperation as Fold, ScatterMode
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, add, floordiv, mul
 

@@ -8,9 +8,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.layer_writers.statistics import as_outputs, moments, reciprocal_deviation
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.value import Value
 
 
 @converter

@@ -11,9 +11,8 @@ from trtdiag.convert.layer_writers.division import MOST_PLACES, integer_quotient
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.value import Value
 
 
 @converter

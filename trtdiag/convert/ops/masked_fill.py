@@ -6,8 +6,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.masked_values import in_turn, replaced
 from trtdiag.convert.layer_writers.reduction import is_empty
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
 from trtdiag.shapes.shape_constraints import elements
 
 

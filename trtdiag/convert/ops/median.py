@@ -9,10 +9,8 @@ from trtdiag.convert.layer_writers.reduction import reduced
 from trtdiag.convert.layer_writers.topk import ordered, with_places
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.topk import TopKOperation
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ReduceOperation as Fold, TopKOperation
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, add, floordiv, sub
 

@@ -12,9 +12,8 @@ from trtdiag.convert.layer_writers.nonzero import tensor_with_dims
 from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr
 

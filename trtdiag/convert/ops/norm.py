@@ -6,8 +6,7 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import is_empty, precise, reduced, vector_norm
 from trtdiag.convert.registry import converter
 from trtdiag.network.dtype import FLOATS, DType
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.layers import ReduceOperation as Fold, UnaryOperation
 from trtdiag.network.value import Value
 
 

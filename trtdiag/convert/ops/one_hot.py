@@ -10,9 +10,7 @@ from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.reduction import wide
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.one_hot import OneHot
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
+from trtdiag.network.layers import Gather, GatherMode, OneHot, ReduceOperation as Fold
 from trtdiag.network.value import Value
 
 

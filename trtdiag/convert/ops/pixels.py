@@ -11,10 +11,9 @@ from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.reshape_writer import Size
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.convolution import Deconvolution
 from trtdiag.network.layers.windows import window_count
-from trtdiag.network.value import Value
 from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, Num, add, floordiv
 

@@ -10,10 +10,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.pooling import Windows, divisors, greatest, lowest, tap, windows
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.pooling import PaddingMode, PoolingType
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ElementWiseOperation as Op, PaddingMode, PoolingType
 
 
 @converter

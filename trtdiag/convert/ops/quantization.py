@@ -20,9 +20,8 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.graph.quantizer import Grain, Quantizer, Step, is_symmetric, scales_of
 from trtdiag.graph.quantizers import read_quantizer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 _EXACT = 512

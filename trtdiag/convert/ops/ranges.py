@@ -7,10 +7,8 @@ import torch
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
-from trtdiag.network.layer import INPUT
+from trtdiag.network import INPUT, DType, Value
 from trtdiag.network.layers.constant import Fill
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, as_expr, is_condition, is_integer
 
 

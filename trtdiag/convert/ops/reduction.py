@@ -5,9 +5,8 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.reduction import is_empty, reduced, truths
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.value import Value
 
 
 @converter

@@ -7,8 +7,7 @@ from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import truncated
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.unary import UnaryOperation
+from trtdiag.network.layers import ElementWiseOperation as Op, UnaryOperation
 from trtdiag.network.value import Value
 
 

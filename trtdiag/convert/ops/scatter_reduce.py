@@ -11,11 +11,8 @@ from trtdiag.convert.layer_writers.segment_reduction import JOINED
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.registry import converter
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
-from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ElementWiseOperation as Op, ReduceOperation as Fold, ScatterMode
 from trtdiag.shapes.shape_constraints import elements
 
 _FOLDS = {

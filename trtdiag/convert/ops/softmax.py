@@ -5,10 +5,8 @@ from __future__ import annotations
 from trtdiag.convert.call import Call
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import DType
-from trtdiag.network.layers.reduce import ReduceOperation
-from trtdiag.network.layers.softmax import SoftMax
-from trtdiag.network.value import Value
+from trtdiag.network import DType, Value
+from trtdiag.network.layers import ReduceOperation, SoftMax
 from trtdiag.symbolic import Num
 
 

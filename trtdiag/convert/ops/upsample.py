@@ -11,14 +11,13 @@ from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import converter
 from trtdiag.convert.reshape_writer import Size
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import DType
+from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.resize import (
     InterpolationMode,
     ResizeCoordinateTransformation as Coordinates,
     ResizeRoundMode,
 )
-from trtdiag.network.value import Value
 from trtdiag.symbolic import add, as_expr, floordiv, maximum, minimum, mul, neg, sub, truediv
 
 _SCALES = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}

@@ -17,9 +17,7 @@ from trtdiag.engine.tensorrt.log import Lines
 from trtdiag.engine.tensorrt.refusal import lacking, refused_layer
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Layer, Network, Origin, Placed, Tensor
-from trtdiag.network.layers.cast import Identity
-from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.layers import Constant, Identity, Shuffle
 from trtdiag.network.missing_features import lacks
 from trtdiag.symbolic import Num, to_text
 from trtdiag.wording import first_line

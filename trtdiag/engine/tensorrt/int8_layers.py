@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from trtdiag.network import DType, Network, Placed
-from trtdiag.network.layers.cast import Cast, Identity
-from trtdiag.network.layers.quantize import Dequantize, Quantize
-from trtdiag.network.layers.shuffle import Shuffle
+from trtdiag.network.layers import Cast, Dequantize, Identity, Quantize, Shuffle
 
 _PASSED = (Cast, Identity, Shuffle)
 """Over which TensorRT moves Quantize and Dequantize, to the layers before and behind them."""

@@ -19,8 +19,7 @@ from trtdiag.frontend.data_dependent.wording import NeededCheck, range_of, worde
 from trtdiag.frontend.failed_export import export_failure
 from trtdiag.frontend.torch_private import backed_hints
 from trtdiag.graph.source import Frame
-from trtdiag.symbolic import Condition, negate, normalise
-from trtdiag.symbolic.expr import Compare, Num, Relation
+from trtdiag.symbolic import Compare, Condition, Num, Relation, negate, normalise
 
 __all__ = ["DataChecks", "NeededCheck", "assumed_checks", "example_values", "needed_checks"]
 

@@ -25,8 +25,7 @@ from trtdiag.lower.lowered_facts import TRANSFORM, FourierProducts
 from trtdiag.lower.precision.own_reasons import KEEPS_FLOAT32
 from trtdiag.lower.template import Ref, UntraceableError, filled, frozen, replaced
 from trtdiag.lower.tracing_conditions import asking
-from trtdiag.symbolic import BoundsCache, ExpressionError, from_sympy, mul, number
-from trtdiag.symbolic.expr import Expr
+from trtdiag.symbolic import BoundsCache, Expr, ExpressionError, from_sympy, mul, number
 
 _CASTS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as"})
 _SPECTRUM = "a sum of a Fourier transform, whose small frequencies are lost among the large ones in fewer digits"

@@ -14,8 +14,7 @@ from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import named_arguments, operator_of, schema_name
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.tracing_conditions import asking
-from trtdiag.symbolic import ExpressionError, Relation, compare, from_sympy, number
-from trtdiag.symbolic.expr import Expr
+from trtdiag.symbolic import Expr, ExpressionError, Relation, compare, from_sympy, number
 
 _SLICES = frozenset({"aten::slice", "aten::slice_scatter"})
 _ONE_INDEX = {"aten::select": "index", "aten::select_scatter": "index", "aten::narrow": "start"}

@@ -12,8 +12,7 @@ from trtdiag.network.dtype import FLOATS
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_rank, require_same_dtype
 from trtdiag.network.tensor import Tensor
-from trtdiag.symbolic import Num, mod, to_text
-from trtdiag.symbolic.build import ONE
+from trtdiag.symbolic import ONE, Num, mod, to_text
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from trtdiag.network.dtype import FLOATS, NUMBERS
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import Layer, require, require_axes, require_dtype
 from trtdiag.network.tensor import Tensor, with_array
-from trtdiag.symbolic import add, maximum, minimum, mul
-from trtdiag.symbolic.build import ONE
+from trtdiag.symbolic import ONE, add, maximum, minimum, mul
 
 
 class ReduceOperation(Enum):

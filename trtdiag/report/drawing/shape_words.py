@@ -8,8 +8,7 @@ from torch.fx import Node
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.values import NodeReader, NumberValue, TensorValue, Value
 from trtdiag.shapes.facts import Size, TensorSizes
-from trtdiag.symbolic.expr import Condition, Expr, Num
-from trtdiag.symbolic.text import to_text
+from trtdiag.symbolic import Condition, Expr, Num, to_text
 from trtdiag.wording import dtype_text, one_line
 
 _SHORT_DTYPES = {

@@ -21,9 +21,8 @@ from trtdiag.shapes.shape_constraints import (
     spread,
 )
 from trtdiag.shapes.size_values import ends_of
-from trtdiag.symbolic import Expr, Num, add, floordiv, maximum, minimum, neg, sub
+from trtdiag.symbolic import INT64_MAX, Expr, Num, add, floordiv, maximum, minimum, neg, sub
 from trtdiag.symbolic.build import ZERO
-from trtdiag.symbolic.ranges import INT64_MAX
 
 _MASKS = (torch.bool, torch.uint8)
 

@@ -15,9 +15,7 @@ from trtdiag.dims.facts import AskedByOp, Constraint, DimSystem
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, Program
 from trtdiag.shapes.shape_constraints import Ask
-from trtdiag.symbolic import free_symbols
-from trtdiag.symbolic.expr import Compare, Relation, Sym
-from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic import Compare, Range, Relation, Sym, free_symbols
 from trtdiag.wording import amount, identifier, joined, listed, shortened, values_text
 
 _MOST_LABELS = 6

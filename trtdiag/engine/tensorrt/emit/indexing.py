@@ -5,11 +5,7 @@ from __future__ import annotations
 from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network import DType, Given
-from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.non_zero import NonZero
-from trtdiag.network.layers.one_hot import OneHot
-from trtdiag.network.layers.scatter import Scatter, ScatterMode
-from trtdiag.network.layers.topk import TopK
+from trtdiag.network.layers import Gather, GatherMode, NonZero, OneHot, Scatter, ScatterMode, TopK
 
 
 @emitter

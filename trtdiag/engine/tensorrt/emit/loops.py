@@ -6,10 +6,7 @@ from typing import Any
 
 from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
-from trtdiag.network.layers.activation import ActivationType
-from trtdiag.network.layers.elementwise import ElementWiseOperation
-from trtdiag.network.layers.loop import Cell, Loop
-from trtdiag.network.layers.matmul import MatrixOperation
+from trtdiag.network.layers import ActivationType, Cell, ElementWiseOperation, Loop, MatrixOperation
 from trtdiag.symbolic import Num
 
 _SIGMOID, _TANH, _RELU = ActivationType.SIGMOID, ActivationType.TANH, ActivationType.RELU

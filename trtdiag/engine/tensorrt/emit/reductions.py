@@ -6,11 +6,7 @@ import torch
 
 from trtdiag.engine.tensorrt.emission import Outputs, Step, axes_mask
 from trtdiag.engine.tensorrt.emit.registry import emitter
-from trtdiag.network.layers.cumulative import Cumulative
-from trtdiag.network.layers.matmul import MatrixMultiply
-from trtdiag.network.layers.normalization import Normalization
-from trtdiag.network.layers.reduce import Reduce
-from trtdiag.network.layers.softmax import SoftMax
+from trtdiag.network.layers import Cumulative, MatrixMultiply, Normalization, Reduce, SoftMax
 
 
 @emitter

@@ -7,11 +7,7 @@ import torch
 from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network import Given
-from trtdiag.network.layers.concatenation import Concatenation
-from trtdiag.network.layers.constant import Fill
-from trtdiag.network.layers.shuffle import Shuffle
-from trtdiag.network.layers.slice import SampleMode, Slice
-from trtdiag.network.layers.squeeze import Shape, Squeeze, Unsqueeze
+from trtdiag.network.layers import Concatenation, Fill, SampleMode, Shape, Shuffle, Slice, Squeeze, Unsqueeze
 from trtdiag.symbolic import Num
 
 
