@@ -18,7 +18,7 @@ from tests.harness.rows import thinned
 from trtdiag.convert.layer_writers import topk
 from trtdiag.convert.registry import converters
 from trtdiag.network import DType, run
-from trtdiag.network.layers.topk import TopK
+from trtdiag.network.layers.reduce import TopK
 
 aten = torch.ops.aten
 _ONE_TENSOR = {"takes": lambda sample: not any(isinstance(arg, torch.Tensor) for arg in sample.args[1:])}

@@ -50,10 +50,9 @@ from trtdiag.network.layers.gather import GatherMode
 from trtdiag.network.layers.loop import Cell
 from trtdiag.network.layers.matmul import MatrixOperation as M
 from trtdiag.network.layers.pooling import PoolingType
-from trtdiag.network.layers.reduce import ReduceOperation
+from trtdiag.network.layers.reduce import ReduceOperation, TopKOperation
 from trtdiag.network.layers.resize import InterpolationMode, ResizeCoordinateTransformation
 from trtdiag.network.layers.scatter import ScatterMode
-from trtdiag.network.layers.topk import TopKOperation
 from trtdiag.network.layers.unary import UnaryOperation
 from trtdiag.symbolic import Expr, Range, Sym
 

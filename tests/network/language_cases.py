@@ -6,8 +6,7 @@ import torch
 from network_cases import Case, In
 
 from trtdiag.network import DType
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
-from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
+from trtdiag.network.layers.attention import KVCacheUpdate, RotaryEmbedding
 
 _X = In(("b", 3, "s", 10))
 _ANGLES = (In(("b", "s", 5)), In(("b", "s", 5)))

@@ -10,13 +10,11 @@ from network_cases import POINTS, Case, In
 
 from trtdiag.network import DType
 from trtdiag.network.layers.attention import Attention, AttentionNormalizationOp, CausalMaskKind
-from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.loop import Cell, Loop
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.normalization import Normalization
-from trtdiag.network.layers.reduce import Reduce, ReduceOperation
+from trtdiag.network.layers.reduce import Cumulative, Reduce, ReduceOperation, TopK, TopKOperation
 from trtdiag.network.layers.softmax import SoftMax
-from trtdiag.network.layers.topk import TopK, TopKOperation
 
 X = In(("b", "h", 3))
 INT = In(("b", "h", 3), DType.INT64, below=50, least=-50)

@@ -8,11 +8,10 @@ from network_cases import Case, In
 
 from trtdiag.network import DType
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
-from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.grid_sample import GridSample
-from trtdiag.network.layers.one_hot import OneHot
+from trtdiag.network.layers.gather import Gather, GatherMode, OneHot
 from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
 from trtdiag.network.layers.resize import (
+    GridSample,
     InterpolationMode,
     Resize,
     ResizeCoordinateTransformation,

@@ -9,12 +9,11 @@ from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Layer, NetworkBuilder
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.attention import Attention
-from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.normalization import Normalization
+from trtdiag.network.layers.reduce import Cumulative, TopK, TopKOperation
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.squeeze import Unsqueeze
-from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.network.layers.unary import Unary, UnaryOperation
 from trtdiag.network.missing_features import lacks
 from trtdiag.targets import get_target

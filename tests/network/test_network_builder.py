@@ -18,17 +18,15 @@ from trtdiag.network.layers.concatenation import Concatenation
 from trtdiag.network.layers.convolution import Convolution
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.network.layers.normalization import Normalization
 from trtdiag.network.layers.pooling import Pooling, PoolingType
-from trtdiag.network.layers.reduce import Reduce, ReduceOperation
-from trtdiag.network.layers.resize import InterpolationMode, Resize
+from trtdiag.network.layers.reduce import Reduce, ReduceOperation, TopK, TopKOperation
+from trtdiag.network.layers.resize import GridSample, InterpolationMode, Resize
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.squeeze import Squeeze
-from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.symbolic import Range, parse_condition, parse_expr
 
 ORIGIN = Origin("aten.foo.default", "foo_1", Frame("model.py", 12))

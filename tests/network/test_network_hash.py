@@ -10,7 +10,7 @@ from sample_networks import small_network
 
 from trtdiag.network import DType, NetworkBuilder, Origin, canonical_hash, from_bytes, to_bytes
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
-from trtdiag.network.layers.topk import TopK, TopKOperation
+from trtdiag.network.layers.reduce import TopK, TopKOperation
 from trtdiag.symbolic import Range, parse_expr
 
 DIFFERENT: dict[str, dict[str, Any]] = {

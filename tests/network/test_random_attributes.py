@@ -14,10 +14,9 @@ from network_cases import ORIGIN
 from tests.harness.rows import each
 from trtdiag.network import DType, Layer, NetworkBuilder, canonical_hash, from_bytes, run, to_bytes
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
-from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.pooling import PaddingMode, Pooling, PoolingType
-from trtdiag.network.layers.reduce import Reduce, ReduceOperation
+from trtdiag.network.layers.reduce import Cumulative, Reduce, ReduceOperation
 from trtdiag.network.layers.resize import InterpolationMode, Resize, ResizeCoordinateTransformation
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice

@@ -15,12 +15,11 @@ from trtdiag.network.layers.concatenation import Concatenation
 from trtdiag.network.layers.constant import Fill
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation, Select
 from trtdiag.network.layers.gather import Gather
-from trtdiag.network.layers.reduce import Reduce, ReduceOperation
+from trtdiag.network.layers.reduce import Reduce, ReduceOperation, TopK, TopKOperation
 from trtdiag.network.layers.resize import InterpolationMode, Resize, ResizeCoordinateTransformation
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Shape, Squeeze, Unsqueeze
-from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.network.layers.unary import Unary, UnaryOperation
 from trtdiag.symbolic import Range, parse_condition, symbol, to_text
 

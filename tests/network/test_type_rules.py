@@ -12,32 +12,26 @@ from trtdiag.network import DType, Layer, LayerError, NetworkBuilder, run
 from trtdiag.network.dtype import QUANTIZED
 from trtdiag.network.layers import KINDS
 from trtdiag.network.layers.activation import Activation, ActivationType, ParametricReLU
-from trtdiag.network.layers.attention import Attention
+from trtdiag.network.layers.attention import Attention, KVCacheUpdate, RotaryEmbedding
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.concatenation import Concatenation
 from trtdiag.network.layers.constant import Fill
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
-from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation, Select
-from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.grid_sample import GridSample
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
+from trtdiag.network.layers.gather import Gather, GatherMode, OneHot
 from trtdiag.network.layers.loop import Cell, Loop
 from trtdiag.network.layers.matmul import MatrixMultiply
 from trtdiag.network.layers.non_zero import NonZero
 from trtdiag.network.layers.normalization import Normalization
-from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling, PoolingType
 from trtdiag.network.layers.quantize import Dequantize, DynamicQuantize, Quantize
-from trtdiag.network.layers.reduce import Reduce, ReduceOperation
-from trtdiag.network.layers.resize import InterpolationMode, Resize
-from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
+from trtdiag.network.layers.reduce import Cumulative, Reduce, ReduceOperation, TopK, TopKOperation
+from trtdiag.network.layers.resize import GridSample, InterpolationMode, Resize
 from trtdiag.network.layers.scatter import Scatter, ScatterMode
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import Slice
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.squeeze import Shape, Squeeze, Unsqueeze
-from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.network.layers.unary import Unary, UnaryOperation
 
 FLOAT = {DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16}

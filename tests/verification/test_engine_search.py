@@ -14,8 +14,8 @@ from trtdiag.engine.backend import get_backend
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
+from trtdiag.network.layers.reduce import TopK, TopKOperation
 from trtdiag.network.layers.squeeze import Shape
-from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline import accuracy_repair
 from trtdiag.pipeline.compile import compile_in_stages

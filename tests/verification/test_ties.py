@@ -12,7 +12,7 @@ import torch
 from trtdiag.convert import registry
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.topk import ordered
-from trtdiag.network.layers.topk import TopKOperation
+from trtdiag.network.layers.reduce import TopKOperation
 from trtdiag.network.value import Value
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.compile import compile_in_stages

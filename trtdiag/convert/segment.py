@@ -19,7 +19,7 @@ from trtdiag.graph.operators import named_arguments, operator_of, reads_sizes, t
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import TensorValue
 from trtdiag.network import DType, NetworkBuilder, ShapeConstraints, Value, WeightKeys
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
+from trtdiag.network.layers.attention import KVCacheUpdate
 from trtdiag.network.symbol_values import solvable
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Range, Relation, Sym, compare, free_symbols, implied

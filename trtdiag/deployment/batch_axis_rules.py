@@ -13,27 +13,22 @@ from typing import Any
 from trtdiag.deployment.batch_axis import FREE, Batch, CoupledError, Free, Rows, Sizes, State, need
 from trtdiag.network import INPUT, Layer, Tensor
 from trtdiag.network.layers.activation import Activation, ParametricReLU
-from trtdiag.network.layers.attention import Attention
+from trtdiag.network.layers.attention import Attention, RotaryEmbedding
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.concatenation import Concatenation
 from trtdiag.network.layers.constant import Fill
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
-from trtdiag.network.layers.cumulative import Cumulative
 from trtdiag.network.layers.elementwise import ElementWise, Select
-from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.grid_sample import GridSample
+from trtdiag.network.layers.gather import Gather, GatherMode, OneHot
 from trtdiag.network.layers.loop import Loop
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
 from trtdiag.network.layers.normalization import Normalization
-from trtdiag.network.layers.one_hot import OneHot
 from trtdiag.network.layers.pooling import Pooling
 from trtdiag.network.layers.quantize import Dequantize, DynamicQuantize, Quantize
-from trtdiag.network.layers.reduce import Reduce
-from trtdiag.network.layers.resize import Resize
-from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
+from trtdiag.network.layers.reduce import Cumulative, Reduce, TopK
+from trtdiag.network.layers.resize import GridSample, Resize
 from trtdiag.network.layers.softmax import SoftMax
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze
-from trtdiag.network.layers.topk import TopK
 from trtdiag.network.layers.unary import Unary
 from trtdiag.symbolic import ONE, Num
 

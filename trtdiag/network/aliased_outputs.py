@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
+from trtdiag.network.layers.attention import KVCacheUpdate
 from trtdiag.network.layers.squeeze import Shape
 from trtdiag.network.network import Network, Placed
 

@@ -11,8 +11,8 @@ import torch
 from trtdiag.errors import InternalError, UserError
 from trtdiag.network.aliased_outputs import written_inputs
 from trtdiag.network.layer import numbers
+from trtdiag.network.layers.attention import KVCacheUpdate
 from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.network.network import Network, Placed
 from trtdiag.network.symbol_values import bind, size_at
 from trtdiag.network.tensor import Tensor

@@ -14,9 +14,8 @@ from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.network.layers.convolution import Convolution
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation
 from trtdiag.network.layers.matmul import MatrixMultiply, MatrixOperation
-from trtdiag.network.layers.reduce import Reduce, ReduceOperation
+from trtdiag.network.layers.reduce import Reduce, ReduceOperation, TopK, TopKOperation
 from trtdiag.network.layers.softmax import SoftMax
-from trtdiag.network.layers.topk import TopK, TopKOperation
 from trtdiag.options import CompileOptions
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, symbol

@@ -17,8 +17,8 @@ from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.dtype import QUANTIZED
 from trtdiag.network.layers import KINDS
+from trtdiag.network.layers.attention import KVCacheUpdate
 from trtdiag.network.layers.cast import Identity
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
 from trtdiag.symbolic import Num
 from trtdiag.targets import RTX_TARGETS, TARGETS
 

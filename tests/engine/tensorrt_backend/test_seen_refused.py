@@ -12,7 +12,7 @@ from written import write
 from tests.convert.op_check import Outcome, check_op
 from trtdiag.network import DType, Network, NetworkBuilder
 from trtdiag.network.layers.constant import Constant
-from trtdiag.network.layers.topk import TopK, TopKOperation
+from trtdiag.network.layers.reduce import TopK, TopKOperation
 from trtdiag.network.missing_features import lacks
 from trtdiag.targets import get_target
 

@@ -12,7 +12,7 @@ from trtdiag.convert.layer_writers.indices import clamped_start, counted_from_th
 from trtdiag.convert.refusal import Refused, refuse
 from trtdiag.graph.operators import INTEGERS, named_arguments, operator_of, short_name
 from trtdiag.network.dtype import FLOATS, INDICES, DType
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
+from trtdiag.network.layers.attention import KVCacheUpdate
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 from trtdiag.symbolic.build import ONE, ZERO

@@ -18,11 +18,10 @@ from trtdiag.network.layers.constant import Constant, Fill
 from trtdiag.network.layers.elementwise import ElementWise, Select
 from trtdiag.network.layers.gather import Gather
 from trtdiag.network.layers.non_zero import NonZero
-from trtdiag.network.layers.reduce import Reduce
+from trtdiag.network.layers.reduce import Reduce, TopK
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Shape as ShapeLayer, Squeeze, Unsqueeze
-from trtdiag.network.layers.topk import TopK
 from trtdiag.shapes.op_call import Shape
 from trtdiag.symbolic import Expr, Num, Relation, add, as_expr, compare, to_text, where
 

@@ -18,11 +18,11 @@ from trtdiag.convert.layer_writers.layer_patterns import (
 )
 from trtdiag.convert.writer import Writer
 from trtdiag.network.layers.activation import Activation
+from trtdiag.network.layers.attention import RotaryEmbedding
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.constant import Constant
 from trtdiag.network.layers.elementwise import ElementWise, ElementWiseOperation as Op
 from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
 from trtdiag.network.layers.shuffle import Shuffle
 from trtdiag.network.layers.slice import SampleMode, Slice
 from trtdiag.network.layers.squeeze import Squeeze, Unsqueeze

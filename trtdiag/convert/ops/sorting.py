@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.topk import ordered, with_places
 from trtdiag.convert.registry import converter
-from trtdiag.network.layers.topk import TopKOperation
+from trtdiag.network.layers.reduce import TopKOperation
 from trtdiag.network.value import Value
 
 

@@ -1,4 +1,4 @@
-"""Attention."""
+"""Attention, and what stands around it in decoders: caches that are written, and positions as angles."""
 
 from __future__ import annotations
 
@@ -8,12 +8,22 @@ from enum import Enum
 
 import torch
 
-from trtdiag.network.dtype import FLOATS, DType
+from trtdiag.network.dtype import FLOATS, INDICES, DType
 from trtdiag.network.facts import ShapeConstraints
-from trtdiag.network.layer import Layer, require, require_dtype, require_fitting, require_rank, require_same_dtype
+from trtdiag.network.layer import (
+    Layer,
+    refuse_negative,
+    require,
+    require_dtype,
+    require_equal,
+    require_fitting,
+    require_rank,
+    require_same_dtype,
+)
 from trtdiag.network.layers.quantize import rounded
 from trtdiag.network.tensor import Tensor
 from trtdiag.shapes.shape_constraints import attended, equal, same_shape
+from trtdiag.symbolic import Num, mul, sub
 
 MOST_SCORES = 1 << 30
 """Own choice: that are computed at once by the reference function, 4 GiB of float32."""
@@ -134,3 +144,117 @@ class Attention(Layer, inputs=(3, 5), takes=FLOATS):
         lower_right = self.causal is CausalMaskKind.LOWER_RIGHT
         causal = torch.ones((queries, keys), dtype=torch.bool).tril(keys - queries if lower_right else 0)
         return causal.expand(scores.shape) if seen is None else causal & seen
+
+
+class KVCacheMode(Enum):
+    """Where updates go."""
+
+    LINEAR = "one after the other from the given place on"
+
+
+@dataclass(frozen=True)
+class KVCacheUpdate(Layer, inputs=3, takes=FLOATS):
+    """``out[i, :, indices[i] + s, :] = update[i, :, s, :]``; all else is the cache's.
+
+    Inputs are cache (batch, heads, most steps, width), update (batch, heads, steps, width) and where to begin in each
+    batch, (batch) of int32.  No update reaches over the end.
+
+    TensorRT writes into the cache itself: it is an input of the network whose steps are a number, the result is an
+    output, and both are bound to the same memory.  Source: its page of the operator, KVCacheUpdate.html.
+    """
+
+    mode: KVCacheMode = KVCacheMode.LINEAR
+
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
+        """The type of the cache."""
+        cache, update, indices = inputs
+        require_same_dtype((cache, update))
+        # "Write indices must be of type int32", tensorrt-rtx 1.4.0.76 and 1.7.1.116, whatever TensorRT's page says.
+        require_dtype(indices, (DType.INT32,), "the indices")
+        require_rank(cache, (4,), "the cache")
+        require_rank(update, (4,), "the update")
+        require_rank(indices, (1,), "the indices")
+        require(isinstance(cache.shape[2], Num), "the steps of the cache are no number")
+        for axis, what in ((0, "batch"), (1, "heads"), (3, "width")):
+            require_equal(facts, cache.shape[axis], update.shape[axis], f"{what} of cache and update")
+        require_equal(facts, cache.shape[0], indices.shape[0], "batch of cache and indices")
+        fits = not facts.never_at_least(sub(cache.shape[2], update.shape[2]), 0)
+        require(fits, "the update has more steps than the cache")
+        return (Tensor(cache.dtype, cache.shape),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """On a copy; a place outside is an error."""
+        cache, update, indices = inputs
+        return (self.write(cache.clone(), update, indices),)
+
+    def write(self, cache: torch.Tensor, update: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        """The cache itself, after it was written into.
+
+        Raises:
+            IndexError: A place is outside; nothing was written then.
+        """
+        steps = indices.long()[:, None] + torch.arange(update.shape[2])
+        if steps.numel() and not 0 <= int(steps.min()) <= int(steps.max()) < cache.shape[2]:
+            raise IndexError(f"steps {int(steps.min())} to {int(steps.max())} are not all in the cache")
+        places = steps[:, None, :, None].expand(update.shape)
+        return cache.scatter_(2, places, update)
+
+
+@dataclass(frozen=True)
+class RotaryEmbedding(Layer, inputs=(3, 4), takes=FLOATS):
+    """``(a, b)`` becomes ``(a cos - b sin, b cos + a sin)`` for each pair of the last dim.
+
+    Inputs are x (batch, heads, steps, width) and cosines and sines (batch, steps, pairs); or these are (positions,
+    pairs), and a fourth input (batch, steps) of integers says which row each step has.
+
+    Attributes:
+        interleaved: Whether the pairs are neighbours; else one is in the first half and one in the second.
+        rotary_embedding_dim: How many elements of the width, from its start, are turned; the others stay.  0: all.
+    """
+
+    interleaved: bool = False
+    rotary_embedding_dim: int = 0
+
+    def __post_init__(self) -> None:
+        dim = self.rotary_embedding_dim
+        require(dim >= 0 and dim % 2 == 0, f"{dim} elements are no pairs")
+
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
+        """The type of x."""
+        x, cos, sin = inputs[:3]
+        require_same_dtype(inputs[:3])
+        require_rank(x, (4,))
+        placed = len(inputs) == 4
+        for tensor, role in ((cos, "cos"), (sin, "sin")):
+            require_rank(tensor, (2,) if placed else (3,), role)
+        if placed:
+            positions = inputs[3]
+            require_dtype(positions, INDICES, "the positions")
+            require_rank(positions, (2,), "the positions")
+            require_equal(facts, cos.shape[0], sin.shape[0], "rows of cos and sin")
+        for rows in (inputs[3],) if placed else (cos, sin):
+            require_equal(facts, rows.shape[0], x.shape[0], "batch")
+            require_equal(facts, rows.shape[1], x.shape[2], "steps")
+        width, dim = x.shape[3], self.rotary_embedding_dim
+        if dim:
+            require(not facts.never_at_least(width, dim), f"{dim} elements are more than the width")
+        for tensor in (cos, sin):
+            require_equal(facts, mul(2, tensor.shape[-1]), Num(dim) if dim else width, "turned elements")
+        return (Tensor(x.dtype, x.shape),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Each product and each sum in the dtype of x."""
+        x, cos, sin = inputs[:3]
+        if len(inputs) == 4:
+            rows = inputs[3].reshape(-1)
+            refuse_negative(rows, "position")
+            cos, sin = (table.index_select(0, rows.long()).reshape(*inputs[3].shape, -1) for table in (cos, sin))
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+        turned, kept = x.tensor_split([2 * cos.shape[-1]], -1)
+        if self.interleaved:
+            one, other = turned[..., 0::2], turned[..., 1::2]
+        else:
+            one, other = turned.tensor_split([cos.shape[-1]], -1)
+        pair = (one * cos - other * sin, other * cos + one * sin)
+        y = torch.stack(pair, -1).flatten(-2) if self.interleaved else torch.cat(pair, -1)
+        return (torch.cat([y, kept], -1) if kept.shape[-1] else y,)

@@ -1,4 +1,4 @@
-"""Gather: elements by index, in TensorRT's three modes."""
+"""Gather and OneHot: elements by index, in TensorRT's three modes, and indices as rows of zeros and a one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from enum import Enum
 import numpy as np
 import torch
 
-from trtdiag.network.dtype import ANY, INDICES
+from trtdiag.network.dtype import ANY, COMPUTED, INDICES
 from trtdiag.network.facts import ShapeConstraints
 from trtdiag.network.layer import (
     Layer,
     LayerError,
+    given_scalar,
     refuse_negative,
     require,
     require_axes,
@@ -116,3 +117,32 @@ def _require_inside(indices: Tensor, size: Expr) -> None:
         if isinstance(value, Num):
             inside = value.value >= 0 and not (isinstance(size, Num) and value.value >= size.value)
             require(inside, f"the index {value.value} is outside")
+
+
+@dataclass(frozen=True)
+class OneHot(Layer, inputs=3):
+    """The second of two values where a new dim's index equals the input, the first elsewhere.
+
+    Inputs are the indices, the two values ``(off, on)`` and the depth, a scalar: the new dim's size.  ``axis`` is the
+    new dim's place in the output.  An index outside 0..depth-1 is on nowhere.
+    """
+
+    axis: int
+
+    def infer(self, inputs: Sequence[Tensor], facts: ShapeConstraints) -> tuple[Tensor, ...]:
+        """The indices' shape with the depth at the axis, the dtype of the values."""
+        indices, values, depth = inputs
+        require_dtype(indices, INDICES, "the indices")
+        require_dtype(values, COMPUTED, "the values")
+        require(values.static_shape == (2,), f"the values are {values}; they must be two")
+        require_axes((self.axis,), indices.rank + 1)
+        size = given_scalar(depth, "the depth")
+        shape = (*indices.shape[: self.axis], size, *indices.shape[self.axis :])
+        return (Tensor(values.dtype, shape),)
+
+    def reference(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """By comparison with a counter."""
+        indices, values, depth = inputs
+        places = [-1 if axis == self.axis else 1 for axis in range(indices.dim() + 1)]
+        on = indices.long().unsqueeze(self.axis) == torch.arange(int(depth)).reshape(places)
+        return (torch.where(on, values[1], values[0]),)

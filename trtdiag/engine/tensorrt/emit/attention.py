@@ -10,10 +10,8 @@ from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network import DType
 from trtdiag.network.aliased_outputs import why_not_in_place
-from trtdiag.network.layers.attention import Attention, CausalMaskKind
+from trtdiag.network.layers.attention import Attention, CausalMaskKind, KVCacheUpdate, RotaryEmbedding
 from trtdiag.network.layers.elementwise import ElementWiseOperation
-from trtdiag.network.layers.kv_cache_update import KVCacheUpdate
-from trtdiag.network.layers.rotary_embedding import RotaryEmbedding
 from trtdiag.network.layers.unary import UnaryOperation
 
 _KINDS_SINCE = (11,)

@@ -6,9 +6,8 @@ from trtdiag.engine.tensorrt.emission import Outputs, Step
 from trtdiag.engine.tensorrt.emit.registry import emitter
 from trtdiag.network import Given
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
-from trtdiag.network.layers.grid_sample import GridSample
 from trtdiag.network.layers.pooling import Pooling, PoolingType
-from trtdiag.network.layers.resize import InterpolationMode, Resize
+from trtdiag.network.layers.resize import GridSample, InterpolationMode, Resize
 from trtdiag.symbolic import Num
 
 
