@@ -21,7 +21,7 @@ import trtdiag
 from tests.harness.rows import thinned
 from tests.whole_file_kinds import NOT_FILES, NOT_TEXTS
 from trtdiag.cli.main import main
-from trtdiag.engine.tensorrt.timing_cache import give_timings, keep_timings
+from trtdiag.engine.tensorrt.cache_files import give_timings, keep_timings
 from trtdiag.errors import ArtifactError, UserError
 from trtdiag.report.fix_module import may_write
 from trtdiag.report.saved import read_report

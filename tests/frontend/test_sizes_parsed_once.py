@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from trtdiag.frontend.archive import equal_sizes
-from trtdiag.frontend.archive.parse_srepr import parse_srepr
+from trtdiag.frontend.archive import quick_reader
+from trtdiag.frontend.archive.quick_reader import parse_srepr
 from trtdiag.frontend.archive.read import read_archive
 
 
@@ -49,7 +49,7 @@ def test_equal_sizes_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return parse_srepr(text, functions)
 
     monkeypatch.setattr(sympy, "sympify", counted)
-    monkeypatch.setattr(equal_sizes, "parse_srepr", computed)
+    monkeypatch.setattr(quick_reader, "parse_srepr", computed)
     read = read_archive(tmp_path / "chain.pt2").exported
     # Once with its example and once without, where the file has both.
     assert 3 <= len(parsed) <= 2 * len(set(parsed))

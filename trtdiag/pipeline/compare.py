@@ -24,7 +24,7 @@ from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verification.limits import VerifyLimits, usual_total_s
 from trtdiag.verification.points import elements_of, input_ranges
 from trtdiag.verification.run import Comparison
-from trtdiag.verification.same_device import beside, inputs_of
+from trtdiag.verification.sides import beside, inputs_of
 from trtdiag.verification.ties import judged_ties
 from trtdiag.verification.undefined_writes import undefined_outputs
 

@@ -1,4 +1,4 @@
-"""What a comparison may cost: a set of sizes by itself, and all of them together."""
+"""What a comparison may cost, a set of sizes by itself and all of them together, and how far it has come, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from trtdiag.arguments import instance, keep_checked, optional, seconds, whole
-from trtdiag.verification.facts import Verification
+from trtdiag.verification.facts import Point, Verification
 from trtdiag.verification.points import point_sizes
 from trtdiag.wording import amount
 
@@ -133,3 +133,26 @@ def left_out_words(found: Verification, names: Mapping[str, str]) -> str:
 def left_out_why(total_s: float | None) -> str:
     """``for the limit of 30 s for all; --verify-limit 0 compares all``."""
     return f"for the limit of {total_s or 0:g} s for all; --verify-limit 0 compares all"
+
+
+class VerifyStep(str):
+    """At which sizes programs are compared; ``share`` of all sets of sizes is done, 0 to 1."""
+
+    share: float = 0.0
+
+
+def verify_step(point: Point, names: Mapping[str, str], done: int, count: int, rest_s: float) -> VerifyStep:
+    """The step of a point that is compared next.
+
+    Args:
+        point: Which.
+        names: The user's for symbols.
+        done: How many points are done.
+        count: How many there are.
+        rest_s: What this one and those after it are expected to take, in seconds; under one it is not told.
+    """
+    sizes = point_sizes(point.sizes, names)
+    left = f", about {rest_s:.0f} s left" if rest_s >= 1 else ""
+    step = VerifyStep(f"comparing at {point.label} ({done + 1} of {count}{left}){f': {sizes}' if sizes else ''}")
+    step.share = done / count
+    return step

@@ -20,10 +20,9 @@ from trtdiag.verification.columns import fixed_dims
 from trtdiag.verification.compare import compare, tolerance_for
 from trtdiag.verification.exact_sums import added_exactly
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
-from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why
+from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why, verify_step
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
 from trtdiag.verification.points import Box, Elements, input_ranges, nearer, points_of, running_order
-from trtdiag.verification.progress_text import verify_step
 from trtdiag.verification.sides import Sides, on_gpu
 from trtdiag.verification.ties import tied_notes
 from trtdiag.wording import first_line

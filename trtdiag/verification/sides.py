@@ -1,19 +1,23 @@
-"""The original and the compiled program, as they are called at each point."""
+"""The original and the compiled program, on one device, as they are called at each point."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
 from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
+from trtdiag.frontend.move_to_device import on_device, program_device
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.sized_inputs import SEED, InputMaker
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
+from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.compiled_device import compiled_device
 from trtdiag.wording import first_line
 
 
@@ -94,3 +98,31 @@ def gpu_lost() -> str:
     except RuntimeError as error:
         return first_line(error, "no reason is given")
     return ""
+
+
+def beside(program: Program, compiled: object) -> Program:
+    """The original on the device of the compiled program, where that is another.
+
+    Args:
+        program: The original; it stays as it is.
+        compiled: What it is compared with; a callable that is no compiled program runs where the original is.
+
+    Cost: the memory of the original's weights on that device.
+    """
+    if program.exported is None or not isinstance(compiled, CompiledProgram):
+        return program
+    device = compiled_device(compiled.exported_program)
+    if device is None or device.type == _type_of(program):
+        return program
+    return replace(program, exported=on_device(program.exported, device))
+
+
+def inputs_of(program: Program, flat: Sequence[Any]) -> list[Any]:
+    """Flat inputs on the device of a program."""
+    device = _type_of(program)
+    return [leaf.to(device) if device and isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
+
+
+def _type_of(program: Program) -> str | None:
+    device = None if program.exported is None else program_device(program.exported)
+    return None if device is None else device.type

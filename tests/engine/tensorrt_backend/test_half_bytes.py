@@ -6,7 +6,7 @@ import torch
 from network_cases import ORIGIN
 from written import write
 
-from trtdiag.engine.tensorrt.int4_packing import in_half_bytes
+from trtdiag.engine.tensorrt.api_versions import in_half_bytes
 from trtdiag.network import DType, NetworkBuilder
 from trtdiag.network.layers.quantize import Dequantize
 

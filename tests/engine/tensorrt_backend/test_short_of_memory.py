@@ -12,10 +12,10 @@ from standin import TensorRT
 
 from trtdiag.engine.backend import Profile
 from trtdiag.engine.tensorrt import build as building
+from trtdiag.engine.tensorrt.build import too_great
 from trtdiag.engine.tensorrt.gpu import free_mib
 from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
 from trtdiag.engine.tensorrt.log import logger_of
-from trtdiag.engine.tensorrt.peak_tensor import too_great
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.source import Frame
 from trtdiag.network import DType, Network, NetworkBuilder, Origin

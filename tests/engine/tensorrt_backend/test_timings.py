@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.harness.logged import Logged
-from trtdiag.engine.tensorrt.timing_cache import give_timings, keep_timings
+from trtdiag.engine.tensorrt.cache_files import give_timings, keep_timings
 from trtdiag.errors import UserError
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.engine.tensorrt.api_versions import Dialect
+from trtdiag.engine.tensorrt.cache_files import give_timings
 from trtdiag.engine.tensorrt.compatibility import set_compatibility
 from trtdiag.engine.tensorrt.single_context import SHARING
-from trtdiag.engine.tensorrt.timing_cache import give_timings
 from trtdiag.errors import UserError
 from trtdiag.options import MIB, CompileOptions
 
