@@ -14,12 +14,9 @@ Example:
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call as Call
+from trtdiag.convert import Call as Call, Writer as Writer, converter as converter, refuse as refuse
 from trtdiag.convert.layer_writers.compute_dtype import in_float32 as in_float32
 from trtdiag.convert.layer_writers.matmul import product as product
-from trtdiag.convert.refusal import refuse as refuse
-from trtdiag.convert.registry import converter as converter
-from trtdiag.convert.writer import Writer as Writer
 from trtdiag.converter_packages import ConverterWarning as ConverterWarning
 from trtdiag.network import DType as DType, Value as Value
 from trtdiag.network.layers.activation import ActivationType as ActivationType

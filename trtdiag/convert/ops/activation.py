@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import at_most, exp_less_one, times
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import Placed, Value
 from trtdiag.network.layers import ActivationType, Cast, Normalization, ParametricReLU, Shuffle
 

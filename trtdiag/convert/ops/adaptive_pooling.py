@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter, refuse
 from trtdiag.convert.layer_writers.pooling import lowest
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import NUMBERS, DType
+from trtdiag.network import NUMBERS, DType, Value
 from trtdiag.network.layers import PaddingMode, Pooling, PoolingType, ReduceOperation, ReduceOperation as Fold
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, floordiv
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.reduction import reduced
 from trtdiag.convert.layer_writers.topk import ordered, with_places
-from trtdiag.convert.registry import converter
 from trtdiag.network.layers import ReduceOperation as Fold, TopKOperation
 from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.compute_dtype import beside_numbers, in_float32
 from trtdiag.convert.layer_writers.rotary import turned_sum
-from trtdiag.convert.registry import converter
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.attention import attended
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.network.value import Value
 
 

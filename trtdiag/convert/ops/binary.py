@@ -6,11 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from math import log, pi
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
 from trtdiag.convert.layer_writers.elementary import is_nan, log_of_one_plus, sign_bit, softplus_of_negative
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network.layers.unary import UnaryOperation
 from trtdiag.network.value import Value
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter, refuse
 from trtdiag.convert.layer_writers.quantized import rounded_to_float8, weight_by
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES
 from trtdiag.network import DType, Value
 

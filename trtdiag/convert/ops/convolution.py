@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.quantized import paired
 from trtdiag.convert.layer_writers.spatial_dims import reaching, spatial
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.convert.reshape_writer import numbers
 from trtdiag.network.layers.convolution import Convolution, Deconvolution
 from trtdiag.network.value import Value

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.cumulative import over_earlier, running_sum
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import NUMBERS
+from trtdiag.convert import Call, converter, refuse
+from trtdiag.convert.layer_writers.reduction import over_earlier, running_sum
+from trtdiag.network import NUMBERS, Value
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
-from trtdiag.network.value import Value
 
 
 @converter

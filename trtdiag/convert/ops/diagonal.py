@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers.spatial_dims import reaching
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network.known_values import lesser
 from trtdiag.network.layers import ElementWiseOperation as Op, ReduceOperation
 from trtdiag.network.value import Value

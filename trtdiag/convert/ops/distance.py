@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter, refuse
 from trtdiag.convert.layer_writers.compute_dtype import both
 from trtdiag.convert.layer_writers.cost import amount_in_words, greatest
 from trtdiag.convert.layer_writers.matmul import product, require_batch
 from trtdiag.convert.layer_writers.reduction import vector_norm
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.convert.reshape_writer import ONE
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.symbolic import Expr, Num

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.compute_dtype import beside_numbers, in_float32
 from trtdiag.convert.layer_writers.division import float_rest, floored_quotient, integer_quotient, integer_rest
 from trtdiag.convert.layer_writers.elementary import truncated
-from trtdiag.convert.registry import converter
 from trtdiag.network.value import Value
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log, pi
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers import elementary
 from trtdiag.convert.layer_writers.compute_dtype import in_float32
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.unary import UnaryOperation
 

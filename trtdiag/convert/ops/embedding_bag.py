@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, refuse
 from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.elementary import at_most
 from trtdiag.convert.layer_writers.indices import counted_from_the_front
 from trtdiag.convert.layer_writers.scatter import folded_by_row
-from trtdiag.convert.refusal import refuse
 from trtdiag.convert.registry import Result, converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.symbolic import sub

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.registry import converter
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.reshape_writer import Size
-from trtdiag.convert.writer import Writer
 from trtdiag.network.known_values import greater
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers.division import integer_rest
 from trtdiag.convert.layer_writers.indices import common_shape, counted_from_the_front, with_dims
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import INDICES
+from trtdiag.network import INDICES, Value
 from trtdiag.network.layers.gather import Gather, GatherMode
-from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.symbolic import Expr, Num, bounds
 

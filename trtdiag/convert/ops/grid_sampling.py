@@ -6,11 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.coordinates import inside
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
+from trtdiag.convert import Call, Writer, converter, refuse
+from trtdiag.convert.layer_writers.resize import inside
 from trtdiag.network import DType, Value
 from trtdiag.network.layers import ElementWiseOperation as Op, Gather, GridSample, InterpolationMode, SampleMode
 from trtdiag.shapes.shape_constraints import elements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.layer_writers.statistics import (
     affine,
@@ -14,8 +14,6 @@ from trtdiag.convert.layer_writers.statistics import (
     moments,
     reciprocal_deviation,
 )
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.network import DType, Value
 from trtdiag.symbolic import Expr, Num, floordiv
 

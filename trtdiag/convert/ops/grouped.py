@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter, refuse
 from trtdiag.convert.layer_writers.cost import amount_in_words, greatest
-from trtdiag.convert.layer_writers.cumulative import running_sum
 from trtdiag.convert.layer_writers.matmul import product
+from trtdiag.convert.layer_writers.reduction import running_sum
 from trtdiag.convert.layer_writers.scatter import folded_by_element
 from trtdiag.convert.layer_writers.scatter_update import overwritten
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers import ReduceOperation as Fold, ScatterMode
 from trtdiag.shapes.shape_constraints import elements

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers.indices import counted_from_the_front, fitted, inverse, moved, with_dims
 from trtdiag.convert.layer_writers.masked_values import chosen_by_mask, one_to_each, only_mask
 from trtdiag.convert.layer_writers.reduction import precise, wide
 from trtdiag.convert.layer_writers.scatter import folded_by_row
 from trtdiag.convert.layer_writers.scatter_update import overwritten, rows_overwritten
 from trtdiag.convert.layer_writers.selection import selection
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers import ElementWiseOperation as Op, ReduceOperation as Fold, ScatterMode
 from trtdiag.shapes.shape_constraints import elements

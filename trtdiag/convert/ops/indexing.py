@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.selection import selection
-from trtdiag.convert.registry import converter
 from trtdiag.network.layers.gather import Gather, GatherMode
 from trtdiag.network.value import Value
 

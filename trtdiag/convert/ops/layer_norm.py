@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.normalization import normalized
 from trtdiag.convert.layer_writers.statistics import as_outputs, moments, reciprocal_deviation
-from trtdiag.convert.registry import converter
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
 

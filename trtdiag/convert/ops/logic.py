@@ -6,11 +6,8 @@ import re
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter, refuse
 from trtdiag.convert.layer_writers.division import MOST_PLACES, integer_quotient
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.elementwise import ElementWiseOperation as Op
 

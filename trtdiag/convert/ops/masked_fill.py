@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.masked_values import in_turn, replaced
 from trtdiag.convert.layer_writers.reduction import is_empty
-from trtdiag.convert.registry import converter
 from trtdiag.network import DType, Value
 from trtdiag.shapes.shape_constraints import elements
 

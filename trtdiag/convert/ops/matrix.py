@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.matmul import product
-from trtdiag.convert.registry import converter
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.value import Value
 from trtdiag.symbolic import mul

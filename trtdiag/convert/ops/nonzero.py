@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.indices import common_shape
 from trtdiag.convert.layer_writers.nonzero import tensor_with_dims, true_places
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
 

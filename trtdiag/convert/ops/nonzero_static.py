@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.cumulative import running_sum
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers.nonzero import tensor_with_dims
+from trtdiag.convert.layer_writers.reduction import running_sum
 from trtdiag.convert.layer_writers.scatter_update import overwritten
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.scatter import ScatterMode
 from trtdiag.shapes.shape_constraints import elements

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.reduction import is_empty, precise, reduced, vector_norm
-from trtdiag.convert.registry import converter
-from trtdiag.network.dtype import FLOATS, DType
+from trtdiag.network import FLOATS, DType, Value
 from trtdiag.network.layers import ReduceOperation as Fold, UnaryOperation
-from trtdiag.network.value import Value
 
 
 @converter

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.compute_dtype import promoted
 from trtdiag.convert.layer_writers.cost import require_few
 from trtdiag.convert.layer_writers.reduction import wide
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.network.layers import Gather, GatherMode, OneHot, ReduceOperation as Fold
 from trtdiag.network.value import Value
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.indices import index_grid
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.convert.reshape_writer import Size
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.convolution import Deconvolution

@@ -6,10 +6,8 @@ import itertools
 from collections.abc import Iterator
 from math import prod
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.pooling import Windows, divisors, greatest, lowest, tap, windows
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.network import DType, Value
 from trtdiag.network.layers import ElementWiseOperation as Op, PaddingMode, PoolingType
 

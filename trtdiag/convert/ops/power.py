@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
+from trtdiag.convert import Call, Writer, converter, refuse
 from trtdiag.network.value import Value
 
 

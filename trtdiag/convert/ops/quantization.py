@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.matmul import product
 from trtdiag.convert.layer_writers.quantized import (
     dequantized,
@@ -16,8 +16,6 @@ from trtdiag.convert.layer_writers.quantized import (
     quantized,
     weight_by,
 )
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.graph.quantizer import Grain, Quantizer, Step, is_symmetric, scales_of
 from trtdiag.graph.quantizers import read_quantizer
 from trtdiag.network import DType, Value

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.network import INPUT, DType, Value
 from trtdiag.network.layers.constant import Fill
 from trtdiag.symbolic import Expr, Num, as_expr, is_condition, is_integer

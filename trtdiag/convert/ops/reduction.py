@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.reduction import is_empty, reduced, truths
-from trtdiag.convert.registry import converter
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.registry import converter
+from trtdiag.convert import Call, converter
 from trtdiag.network.layers.slice import SampleMode
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, mul

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.registry import converter
+from trtdiag.convert import Call, converter
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 

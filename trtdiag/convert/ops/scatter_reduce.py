@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter
 from trtdiag.convert.layer_writers.indices import inverse, moved, with_dims
 from trtdiag.convert.layer_writers.reduction import neutral, precise, wide
 from trtdiag.convert.layer_writers.scatter import folded_by_element, folded_by_row
 from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.layer_writers.segment_reduction import JOINED
 from trtdiag.convert.layer_writers.spatial_dims import reaching
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers import ElementWiseOperation as Op, ReduceOperation as Fold, ScatterMode
 from trtdiag.shapes.shape_constraints import elements

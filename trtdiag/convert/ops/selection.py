@@ -6,10 +6,8 @@ from math import inf, isnan
 
 import torch
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.elementary import is_nan
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
 from trtdiag.network import DType, Value
 from trtdiag.network.layers import ActivationType, ElementWiseOperation as Op
 

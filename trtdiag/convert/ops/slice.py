@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, Writer, converter, refuse
 from trtdiag.convert.layer_writers.indices import clamped_start, expr_from_the_front, index_grid, moved
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
-from trtdiag.convert.writer import Writer
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 

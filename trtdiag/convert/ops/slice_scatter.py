@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.indices import clamped_start, fitted
 from trtdiag.convert.layer_writers.scatter_update import rows_overwritten
-from trtdiag.convert.registry import converter
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Num, add, sub
 

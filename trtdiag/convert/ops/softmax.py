@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.network import DType, Value
 from trtdiag.network.layers import ReduceOperation, SoftMax
 from trtdiag.symbolic import Num

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.indices import clamped_start
-from trtdiag.convert.registry import converter
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, floordiv, minimum, mod, mul
 

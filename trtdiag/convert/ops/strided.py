@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
+from trtdiag.convert import Call, converter, refuse
 from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num, add, mul, sub
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.coordinates import Axis, inside, ratio, real_counting, weighed
-from trtdiag.convert.layer_writers.resize import axes_of, cubic, resized
-from trtdiag.convert.refusal import refuse
-from trtdiag.convert.registry import converter
+from trtdiag.convert import Call, Writer, converter, refuse
+from trtdiag.convert.layer_writers.resize import Axis, axes_of, cubic, inside, ratio, real_counting, resized, weighed
 from trtdiag.convert.reshape_writer import Size
-from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.resize import (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.convert.call import Call
+from trtdiag.convert import Call, converter
 from trtdiag.convert.layer_writers.reduction import precise, reduced
-from trtdiag.convert.registry import converter
 from trtdiag.network.layers.reduce import ReduceOperation as Fold
 from trtdiag.network.value import Value
 from trtdiag.shapes.shape_constraints import elements
