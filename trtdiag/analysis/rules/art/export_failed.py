@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import conflict_cause, groups
-from trtdiag.analysis.places import line_evidence
 from trtdiag.analysis.related_dims import related_dims
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import line_evidence, rule
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.failed_export import told_of_model
 from trtdiag.frontend.program import ExportFailure, Program

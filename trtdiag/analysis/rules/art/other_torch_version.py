@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Applicability, Evidence, Fix, Hit, Severity, rule
 from trtdiag.frontend.program import Program
 
 _FIRST_WITH_GUARDS = (2, 9)

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from trtdiag.analysis.corrected_dims import one_dim
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import proof_text
-from trtdiag.analysis.places import line_evidence
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import line_evidence, rule
 from trtdiag.dims.facts import DimSystem, Tied
 from trtdiag.frontend.program import Program
 from trtdiag.graph.source import Frame

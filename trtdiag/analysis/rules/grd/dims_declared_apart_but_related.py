@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.corrected_dims import left_to_torch, one_dim
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.places import line_evidence
 from trtdiag.analysis.related_dims import Related, related_dims
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import line_evidence, rule
 from trtdiag.dims.facts import DimSystem
 from trtdiag.frontend.program import Program
 from trtdiag.graph.source import NO_STACK

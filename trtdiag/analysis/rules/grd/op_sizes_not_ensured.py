@@ -8,9 +8,7 @@ from trtdiag.analysis.accepted_sizes import named_sizes
 from trtdiag.analysis.corrected_dims import corrected_dims, one_dim
 from trtdiag.analysis.fallback_hits import impact_of
 from trtdiag.analysis.fallbacks import PartitionFacts, asked_of_ops, group_of
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.places import line_evidence, place_of
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Applicability, Evidence, Fix, Hit, Severity, line_evidence, place_of, rule
 from trtdiag.dims.facts import AskedByOp, Constraint, DimSystem
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, Program

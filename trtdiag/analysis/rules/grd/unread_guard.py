@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, rule
 from trtdiag.dims.facts import DimSystem
 from trtdiag.wording import amount, shortened
 

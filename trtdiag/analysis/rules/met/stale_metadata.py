@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import at_origin
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, rule
 from trtdiag.graph.node_kinds import walk
 from trtdiag.lower.facts import Checked, Defect, MetadataDefect
 from trtdiag.wording import amount

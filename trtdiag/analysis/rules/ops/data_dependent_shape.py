@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.fallback_hits import calls, fallback_hits, stays
 from trtdiag.analysis.fallbacks import PartitionFacts, Why
-from trtdiag.analysis.finding import Hit, Severity
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Hit, Severity, rule
 
 
 @rule("OPS503", "data-dependent-shape", Severity.WARNING)

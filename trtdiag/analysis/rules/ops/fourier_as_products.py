@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import at_origin
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, rule
 from trtdiag.frontend.program import Program
 from trtdiag.lower.lowered_facts import FourierProducts, whole_of
 from trtdiag.partition.facts import EnginePlan

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.fallback_hits import calls, fallback_hits, reasons, stays
 from trtdiag.analysis.fallbacks import OUR_FAULT, FallbackGroup, PartitionFacts, Why, asked_at
-from trtdiag.analysis.finding import Hit, Severity
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Hit, Severity, rule
 from trtdiag.analysis.unsupported_dtypes import by_origin
 from trtdiag.dims.facts import DimSystem
 from trtdiag.dtypes.facts import DtypeFacts

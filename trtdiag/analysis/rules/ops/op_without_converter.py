@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from trtdiag.analysis.fallback_hits import calls, fallback_hits, stays
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts, Why
-from trtdiag.analysis.finding import Evidence, Hit, Severity
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Evidence, Hit, Severity, rule
 from trtdiag.wording import amount
 
 _OF_TORCH = "write it with ops that have a converter (`trtdiag ops` lists them), or move it to the rim"

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trtdiag.analysis.fallback_hits import calls
 from trtdiag.analysis.fallbacks import FallbackGroup, PartitionFacts
-from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, rule
 from trtdiag.wording import amount
 
 MANY = 5

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.places import place_of
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Applicability, Evidence, Fix, Hit, Severity, place_of, rule
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.frontend.program import Program
 from trtdiag.lower.lowered_facts import whole_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.fallbacks import PartitionFacts
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Applicability, Evidence, Fix, Hit, Severity, rule
 from trtdiag.wording import amount
 
 

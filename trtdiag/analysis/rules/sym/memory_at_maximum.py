@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.places import place_of
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import place_of, rule
 from trtdiag.frontend.program import Program
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.wording import sized

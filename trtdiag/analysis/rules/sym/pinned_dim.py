@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Place, Severity
-from trtdiag.analysis.places import line_evidence
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import line_evidence, rule
 from trtdiag.dims.facts import DimSystem, Pinned
 
 

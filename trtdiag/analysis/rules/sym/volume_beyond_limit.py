@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import place_of, stated_by
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Applicability, Evidence, Fix, Hit, Severity, rule
 from trtdiag.frontend.program import Program
 from trtdiag.graph.node_kinds import NodeKind, walk
 from trtdiag.lower.facts import Checked

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
 from trtdiag.analysis.places import place_of, stated_by
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, rule
 from trtdiag.analysis.unsupported_dtypes import by_origin
 from trtdiag.dtypes.facts import DtypeFacts
 from trtdiag.frontend.program import Program

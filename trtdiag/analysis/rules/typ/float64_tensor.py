@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.finding import Applicability, Evidence, Fix, Hit, Severity
-from trtdiag.analysis.places import place_of
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Applicability, Evidence, Fix, Hit, Severity, place_of, rule
 from trtdiag.analysis.unsupported_dtypes import Origin, by_origin
 from trtdiag.dtypes.facts import DtypeFacts, Role
 from trtdiag.frontend.program import Program

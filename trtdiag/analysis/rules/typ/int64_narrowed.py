@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trtdiag.analysis.finding import Evidence, Fix, Hit, Severity
-from trtdiag.analysis.places import place_of
-from trtdiag.analysis.rule import rule
+from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, place_of, rule
 from trtdiag.dtypes.facts import DtypeFacts, Fit, WideTensor
 from trtdiag.frontend.program import Program
 from trtdiag.grouping import grouped
