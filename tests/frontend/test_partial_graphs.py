@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from trtdiag.frontend.factory import Recipe
-from trtdiag.frontend.failed_export import export_failure, told_of_model
-from trtdiag.frontend.partial_graphs import PartialGraphWarning, values_of_data
+from trtdiag.frontend.failed_export import PartialGraphWarning, export_failure, told_of_model, values_of_data
 
 
 class Compares(nn.Module):
@@ -39,7 +38,7 @@ def test_the_graph_is_a_warning_and_what_the_model_prints_is_printed(capsys: pyt
     assert told == ["the model says so"]
 
 
-@pytest.mark.filterwarnings("ignore::trtdiag.frontend.partial_graphs.PartialGraphWarning")
+@pytest.mark.filterwarnings("ignore::trtdiag.frontend.failed_export.PartialGraphWarning")
 def test_it_names_what_bears_sizes_and_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     error = failed()
     assert values_of_data(error) == {"u0": "nonzero.shape[0]", "zuf0": "item"}

@@ -9,10 +9,9 @@ from torch.utils import _pytree as pytree
 
 from tests.lower.agreement import ends, inputs_at, lowered_of, user_outputs
 from trtdiag.frontend.program import Program
-from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.lower.lowered_facts import Lowered, PrecisionFacts
 from trtdiag.lower.metadata_recheck import recheck
 from trtdiag.lower.precision.apply import with_precision
-from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.options import Precision
 
 DTYPES = {Precision.FP16: torch.float16, Precision.BF16: torch.bfloat16}

@@ -25,8 +25,8 @@ from trtdiag.report.drawing.build import graph_view
 from trtdiag.report.drawing.measures import measures
 from trtdiag.report.drawing.nodes import DrawnNode, Role, drawn_nodes
 from trtdiag.report.drawing.op_arguments import OpArgument, short_arguments
+from trtdiag.report.drawing.payload import MOST_LINES, source_lines
 from trtdiag.report.drawing.sides import sides
-from trtdiag.report.drawing.source_lines import MOST_LINES, source_lines
 from trtdiag.verification.facts import Culprit
 
 

@@ -114,8 +114,7 @@ def analyze(
         from trtdiag.pipeline.analyze import (
             analyze as run_analysis,  # torch takes seconds: --help should not wait for it
         )
-        from trtdiag.report.concise import concise_lines
-        from trtdiag.report.github import annotation_lines, append_summary
+        from trtdiag.report.github import annotation_lines, append_summary, concise_lines
         from trtdiag.report.saved import read_report
         from trtdiag.report.terminal import print_summary
 

@@ -10,23 +10,46 @@ from torch.fx import Node
 
 from trtdiag.dtypes.facts import Role
 from trtdiag.dtypes.intervals import Constants
-from trtdiag.dtypes.plan_complex import complex_limit
 from trtdiag.dtypes.plan_doubles import Doubles
-from trtdiag.dtypes.plan_facts import PlannedTensor, TypePlan
+from trtdiag.dtypes.plan_facts import Planned, PlannedTensor, TypePlan, no_counterpart
 from trtdiag.dtypes.plan_integers import NARROW, Integers
 from trtdiag.dtypes.plan_uint8 import is_cast, is_uint8_at_the_edge
-from trtdiag.dtypes.planned_dtype import Planned, no_counterpart
 from trtdiag.frontend.node_origins import stack_of
 from trtdiag.graph.inputs import Placeholder, placeholders_of
-from trtdiag.graph.limit import Limit
+from trtdiag.graph.limit import COMPLEX_VIEW, Limit
 from trtdiag.graph.node_kinds import NodeKind, attribute_of, classify
-from trtdiag.graph.operators import named_arguments, operator_of
+from trtdiag.graph.operators import named_arguments, operator_of, schema_name
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES, makes_floats
 from trtdiag.graph.values import leaves
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.symbolic.ranges import Range
 from trtdiag.targets.target import Target
 from trtdiag.wording import dtype_text
+
+_VIEWS = frozenset({"aten::view_as_real", "aten::view_as_complex", "aten::resolve_conj"})
+_VIEWED = "between complex numbers of PyTorch and an engine it is a view of pairs of real ones, which copies nothing"
+_FIXED = "give it a length of small factors, or one of at most 512 (torch.fft.rfft(x, n=512)), or leave it to PyTorch"
+_REAL = "write it with real and imaginary part (torch.view_as_real), or leave it to PyTorch"
+_DOUBLE = "pass truncate_double=True (--truncate-double), or use complex64"
+
+
+def complex_limit(node: Node, why: str, target: str) -> Limit:
+    """The limit of an op that takes or gives complex tensors.
+
+    Args:
+        node: The op.
+        why: Why lowering left it as it is; empty where it says nothing.
+        target: ``TensorRT 11.4 has no complex64``.
+    """
+    op = operator_of(node)
+    name = "" if op is None else schema_name(op)
+    if not why and name in _VIEWS:
+        return Limit(COMPLEX_VIEW, _VIEWED, "take and return real tensors (torch.view_as_real)")
+    if not why:
+        return Limit("no-counterpart", f"it takes or gives complex numbers, and {target}", _REAL)
+    fix = _DOUBLE if "truncate_double" in why else _FIXED if name.startswith("aten::_fft") else _REAL
+    return Limit("no-counterpart", why, fix)
+
 
 # What networks compute with; int8 and smaller stand for quantized values in TensorRT, not for numbers.
 _COMPUTED = frozenset({torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.bool})

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch.fx import Node
 
+from trtdiag.dtypes.plan_facts import Planned
 from trtdiag.dtypes.plan_uint8 import is_cast
-from trtdiag.dtypes.planned_dtype import Planned
 from trtdiag.graph.limit import Limit
 from trtdiag.graph.operators import given_to, operator_of, short_name, value_arguments
 from trtdiag.graph.values import leaves

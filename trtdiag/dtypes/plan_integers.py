@@ -12,8 +12,8 @@ from torch.fx import Node
 from trtdiag.dtypes.call import Scope
 from trtdiag.dtypes.census import dtype_of_tensor
 from trtdiag.dtypes.intervals import Constants, GraphSpans, graph_spans
+from trtdiag.dtypes.plan_facts import Planned
 from trtdiag.dtypes.plan_uint8 import is_cast
-from trtdiag.dtypes.planned_dtype import Planned
 from trtdiag.dtypes.value_span import INT32_MAX, INT32_MIN, Span, leaves_dtype, to_integers
 from trtdiag.graph.inputs import Placeholder
 from trtdiag.graph.limit import Limit

@@ -18,9 +18,8 @@ from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.errors import CaptureError
-from trtdiag.frontend.failed_export import export_failure, failed_env
+from trtdiag.frontend.failed_export import export_failure, failed_env, partial_graphs_as_warnings
 from trtdiag.frontend.guard_stacks import GuardStacks, recording
-from trtdiag.frontend.partial_graphs import partial_graphs_as_warnings
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.frontend.user_code import imported, imported_file, users_code
 from trtdiag.options import Progress

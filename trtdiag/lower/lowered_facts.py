@@ -1,4 +1,4 @@
-"""The facts of lowering, and how its nodes are named after those of the program."""
+"""The facts of lowering and of its precision pass, and how nodes are named after those of the program."""
 
 from __future__ import annotations
 
@@ -13,8 +13,27 @@ from torch.fx import GraphModule, Node
 from trtdiag.frontend.program import OpOrigin, RawGuard
 from trtdiag.graph.node_kinds import attribute_of
 from trtdiag.lower.graph_copy import constant_tensors
-from trtdiag.lower.precision.facts import PrecisionFacts
+from trtdiag.options import Precision
 from trtdiag.symbolic.expr import Expr
+
+
+@dataclass(frozen=True)
+class PrecisionFacts:
+    """What the precision pass did.
+
+    Attributes:
+        precision: What was asked for.
+        lowered_ops: How many ops compute in it.
+        stays: The ops that stay in float32, in graph order.
+        casts: How many casts stand in the graph for it.
+        unmatched: Entries of ``keep_fp32`` that name nothing in this program.
+    """
+
+    precision: Precision
+    lowered_ops: int
+    stays: tuple[LoweringLimit, ...]
+    casts: int
+    unmatched: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from trtdiag.graph.limit import DRAWN, DRAWN_OUTSIDE, FROM_DATA, Limit
 from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.values import NodeReader, NodeValues, NumberValue, OtherValue, TensorValue, Value
-from trtdiag.partition.extents import Extents
 from trtdiag.partition.intrinsic_limits import (
     CALLED_BY_OP,
     EFFECT,
@@ -27,6 +26,7 @@ from trtdiag.partition.intrinsic_limits import (
     called,
 )
 from trtdiag.partition.op_graph import Op, OpGraph, SizeNode, Tensor, edges_after
+from trtdiag.partition.segment_sizes import Extents
 from trtdiag.shapes.symbols import is_backed
 
 # Read once: before Python 3.12 a member of an enumeration is looked up slowly.

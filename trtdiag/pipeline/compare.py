@@ -15,7 +15,7 @@ from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_nodes import EngineNode
-from trtdiag.runtime.engine_runs import EngineRuns
+from trtdiag.runtime.replace_engines import EngineRuns
 from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.shapes.size_profiles import size_profiles
 from trtdiag.symbolic import mul

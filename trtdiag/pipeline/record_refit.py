@@ -21,8 +21,7 @@ from trtdiag.engine.refit_plan import (
 from trtdiag.graph.program_lines import program_lines
 from trtdiag.lower.recipe_text import RecipeError, computed, written
 from trtdiag.lower.recipes import RECIPES, Parameter, Recipe, Tape, parameters_of
-from trtdiag.network import DType, Network, to_json
-from trtdiag.network.dtype import QUANTIZED
+from trtdiag.network import QUANTIZED, DType, Network, to_json
 from trtdiag.network.layers.constant import Constant
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_nodes import engine_nodes

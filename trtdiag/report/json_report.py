@@ -20,8 +20,7 @@ from trtdiag.engine.manifest import EngineInput, EngineOutput
 from trtdiag.frontend.program import ExportFailure, OpOrigin, Program
 from trtdiag.graph.segment import Segment
 from trtdiag.lower.facts import Checked, MetadataDefect
-from trtdiag.lower.lowered_facts import LoweringLimit
-from trtdiag.lower.precision.facts import PrecisionFacts
+from trtdiag.lower.lowered_facts import LoweringLimit, PrecisionFacts
 from trtdiag.network.network import Origin
 from trtdiag.partition.facts import Fallback
 from trtdiag.partition.what_if import WhatIf

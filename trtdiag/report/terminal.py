@@ -16,13 +16,12 @@ from trtdiag.analysis.not_checked import NO_WEIGHTS
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Body
-from trtdiag.report.engine_words import engines_line, together_line
+from trtdiag.report.engine_words import engines_line, together_line, tried_line
 from trtdiag.report.page import Part
 from trtdiag.report.settings import carried_flags
 from trtdiag.report.shown_paths import place, short_paths
 from trtdiag.report.similar_findings import SimilarFindings, similar_findings
 from trtdiag.report.terminal_layout import hanging, plain_table, unbroken
-from trtdiag.report.tried_words import tried_line
 from trtdiag.report.verdict import (
     CauseTree,
     Verdict,

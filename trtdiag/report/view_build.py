@@ -18,12 +18,11 @@ from trtdiag.report.view_dims import dims_view
 from trtdiag.report.view_findings import finding_views, fix_view
 from trtdiag.report.view_inputs import inputs_view
 from trtdiag.report.view_partition import partition_view
-from trtdiag.report.view_precision import precision_view
 from trtdiag.report.view_settings import settings_view
 from trtdiag.report.view_splits import splits_view
 from trtdiag.report.view_stages import stages_view
 from trtdiag.report.view_strip import strip_view
-from trtdiag.report.view_types import memory_view, metadata_view, types_view
+from trtdiag.report.view_types import memory_view, metadata_view, precision_view, types_view
 from trtdiag.wording import amount, one_line, visible
 
 _LONGEST_NOTE_CHARS = 2000

@@ -12,9 +12,8 @@ from trtdiag.graph.segment import Segment
 from trtdiag.partition.facts import Boundary, Bytes
 from trtdiag.report.drawing.segments import MOST_SEGMENTS, MOST_STEPS, strip
 from trtdiag.report.drawing.shape_words import ShapeWords
-from trtdiag.report.engine_words import engines_line
+from trtdiag.report.engine_words import engines_line, tried_line, tried_table
 from trtdiag.report.page import Long, Part, cells, folding_table, table
-from trtdiag.report.tried_words import tried_line, tried_table
 from trtdiag.symbolic import Condition, Expr, to_text
 from trtdiag.wording import amount, bytes_text, dtype_text, one_line
 

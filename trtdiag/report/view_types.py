@@ -1,18 +1,21 @@
-"""Types, memory and metadata as the page shows them."""
+"""Types, half precision, memory and metadata as the page shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.dtypes.facts import DtypeFacts, Fit, OddTensor
 from trtdiag.dtypes.plan_facts import PlannedTensor
+from trtdiag.grouping import grouped
 from trtdiag.lower.facts import Checked, MetadataDefect
+from trtdiag.lower.lowered_facts import PrecisionFacts
+from trtdiag.options import Precision
 from trtdiag.report.charts.memory import memory_chart
 from trtdiag.report.page import Long, Part, cells, folded_table, folding_table, table
 from trtdiag.shapes.facts import MemoryEstimate
 from trtdiag.targets import target_name
-from trtdiag.wording import amount, bytes_text, dtype_text, one_line
+from trtdiag.wording import amount, bytes_text, dtype_text, listed, one_line
 
 _FITS = {Fit.FITS: "fits int32", Fit.OVERFLOWS: "does not fit int32", Fit.UNKNOWN: "not known to fit"}
 _FIT_ORDER = (Fit.OVERFLOWS, Fit.UNKNOWN, Fit.FITS)
@@ -107,3 +110,36 @@ def _defect(found: MetadataDefect) -> tuple[str, ...]:
     values = found.recorded or "nothing", found.recomputed or "unknown"
     state = "repaired in the checked copy" if found.repaired else "not repairable"
     return cells(found.node, found.target, found.defect, *values, state, Long(found.cause), found.origin.stack.best)
+
+
+_MOST_LINES = 3
+
+
+def precision_view(facts: PrecisionFacts) -> Part:
+    """The ops that stay in float32 by reason, the most frequent first."""
+    alike = grouped(((each.target, each.why), each) for each in facts.stays)
+    rows = [
+        (
+            *cells(target, len(found), Long(reason)),
+            _few([each.origin.module_path for each in found]),
+            _few([each.origin.stack.best for each in found]),
+        )
+        for (target, reason), found in sorted(alike.items(), key=lambda item: -len(item[1]))
+    ]
+    # Under int8 quantizers stand between ops of float16, which engines fuse with them.
+    name = Precision.FP16.value if facts.precision is Precision.INT8 else facts.precision.value
+    computes = "computes" if facts.lowered_ops == 1 else "compute"
+    stays = f"{len(facts.stays):,} {'stays' if len(facts.stays) == 1 else 'stay'} in float32"
+    summary = f"{amount(facts.lowered_ops, 'op')} {computes} in {name}, {stays}; {amount(facts.casts, 'cast')} for it."
+    unmatched = ", ".join(one_line(entry) for entry in facts.unmatched)
+    if unmatched:
+        summary += f" keep_fp32 names nothing in this program with: {unmatched}."
+    return {
+        "title": f"Computed in {name}",
+        "summary": summary,
+        "stays": folding_table(("op", "calls", "stays in float32 because", "module", "line"), rows),
+    }
+
+
+def _few(found: Sequence[object]) -> str:
+    return listed([text for text in cells(*dict.fromkeys(found)) if text], _MOST_LINES)

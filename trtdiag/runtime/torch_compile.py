@@ -12,8 +12,7 @@ from torch.fx import GraphModule
 
 from trtdiag.errors import UserError
 from trtdiag.graph.fake_values import fake_mode_among
-from trtdiag.lower.dynamo_graph import traceable_graph
-from trtdiag.lower.dynamo_program import dynamo_program
+from trtdiag.lower.dynamo_program import dynamo_program, traceable_graph
 from trtdiag.option_warnings import warn_of
 from trtdiag.runtime.compiled import CompiledProgram
 

@@ -11,9 +11,8 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.indices import clamped_start, counted_from_the_front, fitted, with_dims
 from trtdiag.convert.refusal import Refused, refuse
 from trtdiag.graph.operators import INTEGERS, named_arguments, operator_of, short_name
-from trtdiag.network.dtype import FLOATS, INDICES, DType
+from trtdiag.network import FLOATS, INDICES, DType, Value
 from trtdiag.network.layers.attention import KVCacheUpdate
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 from trtdiag.symbolic.build import ONE, ZERO
 

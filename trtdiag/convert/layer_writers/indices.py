@@ -9,8 +9,7 @@ import torch
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.reshape_writer import Size
 from trtdiag.convert.writer import Writer
-from trtdiag.network import Placed, ShapeConstraints, Value
-from trtdiag.network.dtype import INDICES
+from trtdiag.network import INDICES, Placed, ShapeConstraints, Value
 from trtdiag.network.known_values import greater, lesser
 from trtdiag.network.layers.cast import Cast, Identity
 from trtdiag.network.layers.concatenation import Concatenation

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.cumulative import running_sum
 from trtdiag.convert.layer_writers.indices import fitted
+from trtdiag.convert.layer_writers.reduction import running_sum
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import NUMBERS, DType
-from trtdiag.network.value import Value
+from trtdiag.network import NUMBERS, DType, Value
 from trtdiag.shapes.op_call import Shape
 from trtdiag.shapes.shape_constraints import elements
 from trtdiag.shapes.symbols import is_backed

@@ -11,10 +11,9 @@ from trtdiag.convert.call import Call
 from trtdiag.convert.layer_writers.spatial_dims import Spatial, reach, reaching, spatial
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import NUMBERS, DType
+from trtdiag.network import NUMBERS, DType, Value
 from trtdiag.network.layers import ElementWiseOperation as Op, PaddingMode, Pooling, PoolingType
 from trtdiag.network.layers.windows import window_count
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Expr, Num
 
 

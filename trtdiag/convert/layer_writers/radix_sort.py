@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from trtdiag.convert.layer_writers.cost import greatest
-from trtdiag.convert.layer_writers.cumulative import over_earlier
 from trtdiag.convert.layer_writers.division import integer_quotient
 from trtdiag.convert.layer_writers.matmul import product
+from trtdiag.convert.layer_writers.reduction import over_earlier
 from trtdiag.convert.layer_writers.scatter_update import overwritten
 from trtdiag.convert.layer_writers.spatial_dims import reaching
 from trtdiag.convert.writer import Writer

@@ -1,23 +1,72 @@
-"""Interpolation to another size, by one Resize layer, or by gathers where no layer takes the factor that was asked."""
+"""Interpolation to another size, by one Resize layer, or by gathers around the places that coordinates name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 from trtdiag.convert.call import Call
-from trtdiag.convert.layer_writers.coordinates import Axis, centres, inside, ratio, real_counting, weighed
 from trtdiag.convert.refusal import refuse
 from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
+from trtdiag.network.layers.reduce import ReduceOperation
 from trtdiag.network.layers.resize import (
     InterpolationMode,
     Resize,
     ResizeCoordinateTransformation,
     ResizeRoundMode,
 )
-from trtdiag.symbolic import Num, floor, mul
+from trtdiag.symbolic import Expr, Num, floor, mul, truediv
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One dim that is resized.
+
+    Attributes:
+        size: Of the input.
+        count: Of the output.
+        factor: By which the caller asked to enlarge it; ``None`` where only the size was asked.
+    """
+
+    size: Expr
+    count: Expr
+    factor: float | None
+
+
+def real_counting(write: Writer, count: Expr) -> Value:
+    """0, 1, 2, ... below ``count`` as float32."""
+    return write.cast(write.counting(count), DType.FLOAT32)
+
+
+def ratio(write: Writer, axis: Axis) -> Value:
+    """How many input elements one output element stands for, as a vector of one float32."""
+    if axis.factor is not None:
+        return write.number(1.0 / axis.factor, DType.FLOAT32, 1)
+    return write.sizes.real(truediv(axis.size, axis.count), DType.FLOAT32)
+
+
+def centres(write: Writer, axis: Axis) -> Value:
+    """``(i + 0.5) * ratio`` for each output element i: where its centre lies, the first input element from 0 to 1."""
+    index = real_counting(write, axis.count)
+    return (index + 0.5) * ratio(write, axis)
+
+
+def inside(write: Writer, index: Value, size: Expr) -> Value:
+    """Indices moved to the nearest element that there is."""
+    limit = write.sizes.element(size) - write.number(1, write.index, 1)
+    limit = write.with_rank(limit, index.rank)
+    return index.maximum(0).minimum(limit)
+
+
+def weighed(write: Writer, x: Value, positions: Value, weights: Value, axis: int) -> Value:
+    """The sums of the elements at ``positions`` (outputs, elements) of one dim, each times its weight; float32."""
+    gathered = write.gather(x, positions, axis)
+    parts = gathered * write.along(weights, axis, gathered.rank)
+    return write.reduce(ReduceOperation.SUM, parts, [axis + 1])
+
 
 _EXACT = 1 << 10
 """The layer takes factors that are multiples of 1/1024 up to 1024."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from trtdiag.convert.layer_writers.indices import inverse, moved
 from trtdiag.convert.writer import Writer
-from trtdiag.network.dtype import INDICES, NUMBERS, DType
+from trtdiag.network import INDICES, NUMBERS, DType, Value
 from trtdiag.network.layers.scatter import Scatter, ScatterMode
-from trtdiag.network.value import Value
 from trtdiag.symbolic import Num
 
 

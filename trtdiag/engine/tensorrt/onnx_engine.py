@@ -14,8 +14,7 @@ from trtdiag.engine.tensorrt.context_memory import scratch_bytes
 from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT, compute_capability
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
 from trtdiag.errors import EngineBuildError, InternalError, PlatformError
-from trtdiag.network import DType
-from trtdiag.network.dtype import QUANTIZED
+from trtdiag.network import QUANTIZED, DType
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.targets import COUNTERPARTS
 

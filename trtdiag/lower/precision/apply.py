@@ -12,10 +12,9 @@ from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import target_name
 from trtdiag.graph.user_entries import Entries
 from trtdiag.lower.graph_copy import GraphCopy, copied
-from trtdiag.lower.lowered_facts import Lowered, LoweringLimit, PassCount
+from trtdiag.lower.lowered_facts import Lowered, LoweringLimit, PassCount, PrecisionFacts
 from trtdiag.lower.precision.constants import Constants
 from trtdiag.lower.precision.decide import decide
-from trtdiag.lower.precision.facts import PrecisionFacts
 from trtdiag.lower.precision.own_reasons import OwnReasons
 from trtdiag.lower.precision.rewrite import Rewriter
 from trtdiag.options import Precision

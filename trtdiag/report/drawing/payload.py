@@ -1,4 +1,4 @@
-"""The graph as data for the explorer: every text once, columns instead of records, one layout for equal levels."""
+"""The graph as data for the explorer: every text once, columns instead of records, source lines by file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 from trtdiag.analysis.finding import Finding
 from trtdiag.graph.source import Frame, Stack
@@ -18,11 +19,58 @@ from trtdiag.report.drawing.levels import Level
 from trtdiag.report.drawing.measures import Measures
 from trtdiag.report.drawing.nodes import DrawnNode, Role
 from trtdiag.report.drawing.sides import Side, Sides
-from trtdiag.report.drawing.source_lines import source_lines
 from trtdiag.report.shown_paths import short_paths, shown_file
+from trtdiag.report.source_context import shown_lines
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.report.verdict import severity_word
 from trtdiag.wording import LONG_CHARS, bytes_text, one_line
+
+MOST_LINES = 800
+_AROUND = 1
+_WIDEST_GAP = 3
+"""Lines between two that are shown: fewer are shown, too, so that the source reads on."""
+
+Stretch: TypeAlias = tuple[int, tuple[str, ...]]
+"""The number of its first line, and its lines."""
+
+
+def source_lines(stacks: Iterable[Stack]) -> tuple[tuple[str, tuple[Stretch, ...]], ...]:
+    """The files of the user and of model libraries that frames point into, each with those lines and some around them.
+
+    A file that is not what was traced, or is gone, has only the lines that were recorded.  Cost: linear in frames.
+    """
+    recorded: dict[str, dict[int, str]] = {}
+    for stack in stacks:
+        for frame in stack.frames:
+            if frame.code.strip() and not frame.is_plumbing:
+                recorded.setdefault(frame.file, {})[frame.line] = frame.code
+    found, room = [], MOST_LINES
+    for file in sorted(recorded, key=lambda file: Frame(file, 1).package is not None):  # the user's before libraries'
+        lines = dict(sorted(_with_context(file, recorded[file]).items())[:room])
+        room -= len(lines)
+        if lines:
+            found.append((file, _stretches(lines)))
+    return tuple(found)
+
+
+def _with_context(file: str, recorded: Mapping[int, str]) -> dict[int, str]:
+    """By number: the recorded lines, those around them, and what is between near ones."""
+    wanted = {near for line in recorded for near in range(line - _AROUND, line + _AROUND + 1)}
+    ordered = sorted(wanted)
+    for before, after in pairwise(ordered):
+        if after - before <= _WIDEST_GAP + 1:
+            wanted.update(range(before, after))
+    return shown_lines(file, recorded, wanted)
+
+
+def _stretches(lines: Mapping[int, str]) -> tuple[Stretch, ...]:
+    found: list[tuple[int, list[str]]] = []
+    for number, text in lines.items():
+        if not found or number != found[-1][0] + len(found[-1][1]):
+            found.append((number, []))
+        found[-1][1].append(text)
+    return tuple((first, tuple(texts)) for first, texts in found)
+
 
 FORM = 2
 """Of the data; those of a saved page of version 1 name none."""
