@@ -181,3 +181,12 @@ def test_calls_whose_answer_only_python_used_have_no_value_to_be_wrong(batch: Di
     checked = check_metadata(capture(exported))
     assert checked.defects == ()
     assert checked.graph_module is exported.graph_module
+
+
+def test_a_size_by_a_function_that_is_not_read_is_no_defect() -> None:
+    class Powers(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * torch.sym_ite(x.shape[0] ** 1.5 > 100, 2, 3)
+
+    program = export(Powers(), (torch.randn(40),), dynamic_shapes=({0: Dim.DYNAMIC(min=8, max=64)},))
+    assert check_metadata(capture(program)).defects == ()

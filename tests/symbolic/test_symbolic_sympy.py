@@ -77,6 +77,8 @@ CASES = {
     "ceiling": (sympy.ceiling(a / 3), "ceil(a / 3)"),
     "Abs": (sympy.Abs(sympy.Symbol("c", integer=True)), "max(c, -c)"),
     "Piecewise": (sympy.Piecewise((a, a > 3), (b, True)), "a if a >= 4 else b"),
+    "ITE": (sympy.Piecewise((1, sympy.ITE(a > 3, b > 2, b > 5)), (0, True)), None),
+    "Xor": (sympy.Piecewise((1, sympy.Xor(a > 3, b > 2)), (0, True)), None),
     "Rational": (a / 4 + sympy.Rational(1, 3), "a / 4 + 1 / 3"),
     "Float": (sympy.Float(0.5) * a, "a / 2"),
     "half FloatPow": (F.FloatPow(F.ToFloat(a), sympy.Float(0.5)), "a**(1 / 2)"),

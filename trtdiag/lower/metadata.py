@@ -25,7 +25,6 @@ from trtdiag.lower.graph_copy import brought_tensors, copied, graph_of
 from trtdiag.lower.lstm_steps import torch_fault
 from trtdiag.lower.metadata_recheck import Recheck, Suspect, needs_value, recheck, rerun
 from trtdiag.lower.nested_calls import Modes, nested_graphs
-from trtdiag.symbolic import free_symbols, from_sympy
 from trtdiag.wording import first_line
 
 
@@ -209,5 +208,6 @@ def _mentions(value: Any) -> frozenset[str]:
         sizes = [*leaf.shape] if isinstance(leaf, torch.Tensor) else [leaf]
         for size in sizes:
             if isinstance(size, torch.SymInt):
-                found |= free_symbols(from_sympy(size.node.expr))
+                # sympy's own: a size by a function that we have no word for mentions symbols, too.
+                found |= {symbol.name for symbol in size.node.expr.free_symbols}
     return frozenset(found)

@@ -121,6 +121,13 @@ def agree(left: Condition, right: Condition) -> Condition:
     return any_of((all_of((left, right)), all_of((negate(left), negate(right)))))
 
 
+def either(condition: Condition, then: Condition, otherwise: Condition) -> Condition:
+    """``then`` where ``condition`` holds, ``otherwise`` elsewhere; raises as ``agree`` does."""
+    if size(condition) + size(then) + size(otherwise) > MOST_COMPARED_NODES:
+        raise FunctionError(f"it chooses between conditions of more than {MOST_COMPARED_NODES} operations")
+    return any_of((all_of((condition, then)), all_of((negate(condition), otherwise))))
+
+
 # Name -> (how many arguments, their kinds, constructor).  "e": expression, "c": condition; the last kind repeats
 # where the count is None.
 _Signature = tuple[str, bool, Callable[..., Node]]
@@ -158,6 +165,8 @@ _define("e", build.mul, "Mul", repeats=True)
 _define("c", lambda *args: all_of(args), "And", repeats=True)
 _define("c", lambda *args: any_of(args), "Or", repeats=True)
 _define("c", negate, "Not", "sym_not")
+_define("ccc", either, "ITE")
+_define("cc", lambda left, right: agree(left, negate(right)), "Xor")
 
 # The names of relations in sympy, short and as classes.
 RELATIONS = {
