@@ -245,6 +245,20 @@ def test_reshapes_that_no_later_read_tells_from_copies_are_made_functional() -> 
     assert lowered.limits == ()
 
 
+def test_what_reads_the_order_in_memory_finds_it_as_it_was() -> None:
+    class Order(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            turned = x.unflatten(1, (2, 3)).transpose(1, 2)
+            wide, plain = (
+                turned.contiguous().view(torch.float64),
+                (turned * 2).clone(memory_format=torch.contiguous_format),
+            )
+            return wide, plain.view(torch.int16), plain.as_strided((3, 2), (2, 1)), turned.view(torch.int32)
+
+    example = (torch.randn(4, 6),)
+    assert_lowered_agrees(export(Order(), example, dynamic_shapes=({0: Dim("batch", min=1)},)), example)
+
+
 def test_slices_that_data_decide_are_views_where_they_take_all() -> None:
     class Item(nn.Module):
         def forward(self, x: Tensor, n: Tensor) -> Tensor:

@@ -9,10 +9,12 @@ from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.node_kinds import NodeKind, classify
 from trtdiag.graph.operators import ATEN, operator_of, schema_name
 from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.passes.memory_order import reads_order
 from trtdiag.lower.template import written_size
 from trtdiag.lower.view_inverses import sizes_of
 
-# Copies and changes of the order in memory; nothing is changed in place any more, so nobody can tell them apart.
+# Copies and changes of the order in memory; nothing is changed in place any more, so nobody can tell them apart but
+# what reads that order.
 _COPIES = frozenset(
     {"aten::clone", "aten::contiguous", "aten::lift_fresh_copy", "aten::alias_copy", "aten::detach_copy"}
 )
@@ -70,7 +72,7 @@ def _hands_on(node: Node) -> bool:
     op = operator_of(node)
     name = "" if op is None else schema_name(op)
     if name in _COPIES:
-        return True
+        return not any(map(reads_order, node.users))
     by_one = name == "aten::mul" and len(node.args) == 2 and node.args[1] in (1, 1.0)
     if name not in _CASTS and name not in _RESHAPES and not by_one:
         return False

@@ -2,28 +2,60 @@
 
 from __future__ import annotations
 
+import torch
 from torch.fx import Node
 
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import ATEN, operator_of, schema_name
-from trtdiag.lower.draft import Draft
+from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.template import written_size
 
 _VIEWS = (ATEN.view.default, ATEN._unsafe_view.default)
 _READS_ORDER = frozenset({"aten::as_strided", "aten::view_as_complex"})
 
 
 def forget_memory_order(draft: Draft) -> int:
-    """Turn views into reshapes; ops that read strides get a limit."""
+    """Turn views into reshapes; ops that read strides get a limit, and an input without gaps where it had none."""
     locked = written_nodes(draft.graph)
     count = 0
-    for node in draft.graph.nodes:
+    for node in list(draft.graph.nodes):
         op = operator_of(node)
-        if op is not None and schema_name(op) in _READS_ORDER and not _reads_new_memory(node):
-            draft.limit(node, "it reads the order of its input in memory, which lowering does not preserve")
+        if op is not None and reads_order(node) and not _reads_new_memory(node):
+            if schema_name(op) in _READS_ORDER:
+                draft.limit(node, "it reads the order of its input in memory, which lowering does not preserve")
+            if node not in locked:
+                count += _without_gaps(draft, node)
         if node.target in _VIEWS and node not in locked:
             node.target = ATEN.reshape.default
             count += 1
     return count
+
+
+def reads_order(node: Node) -> bool:
+    """Whether what an op gives, or whether it runs, depends on where the elements of its input lie in memory."""
+    op = operator_of(node)
+    if op is ATEN.view.dtype:
+        before, after = node.all_input_nodes[0].meta.get("val"), node.meta.get("val")
+        if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor):
+            return before.element_size() != after.element_size()
+    return op is not None and schema_name(op) in _READS_ORDER
+
+
+def _without_gaps(draft: Draft, node: Node) -> bool:
+    """Copy what ``node`` reads where lowering left it in another order; whether it had none but that of its dims."""
+    source = node.args[0]
+    value = source.meta.get("val") if isinstance(source, Node) else None
+    if not isinstance(source, Node) or not isinstance(value, torch.Tensor):
+        return False
+    with draft.mode:
+        plain = torch.empty_like(value, memory_format=torch.contiguous_format)
+    if [*map(written_size, value.stride())] != [*map(written_size, plain.stride())]:
+        return False
+    with draft.graph.inserting_before(node):
+        node.replace_input_with(
+            source, insert_call(draft.graph, ATEN.contiguous.default, (source,), value, node, "order")
+        )
+    return True
 
 
 def _reads_new_memory(node: Node) -> bool:
