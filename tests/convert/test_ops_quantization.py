@@ -164,7 +164,7 @@ def test_weights_of_int8_that_pytorch_multiplies_itself(target: str) -> None:
         (torch.randn(17, 64), weight, torch.rand(24) + 0.1),
         tolerance=(1e-5, 1e-3),  # of sums of up to 1000, in another order
         constants=True,
-        dynamic=True,
+        dynamic=torch.__version__ >= "2.12",  # 2.11 does not record that both have as many to sum over
         target=target,
     )
     assert ("Dequantize" in kinds(found)) is (target != "8.6")
@@ -177,6 +177,8 @@ FLOAT8 = torch.float8_e4m3fn
 @pytest.mark.parametrize("scales", ["one", "rows"])
 def test_products_of_float8(scales: str, bias: Tensor | None) -> None:
     left, right = torch.randn(17, 64).to(FLOAT8), torch.randn(48, 64).to(FLOAT8).t()
+    if scales == "rows" and torch.__version__ < "2.12":
+        pytest.skip("torch 2.11 has one scale for a tensor on CPUs")
     by_row = (torch.rand(17, 1) + 0.1, torch.rand(1, 48) + 0.1)
     given = by_row if scales == "rows" else (torch.tensor(0.5), torch.tensor(0.25))
     check_op(torch.ops.aten._scaled_mm.default, (left, right, *given, bias, None, torch.float32), constants=False)
@@ -188,6 +190,8 @@ def test_a_cast_to_float8_is_the_layer(dtype: torch.dtype) -> None:
     steps = torch.arange(0, 16).float() / 16 + 1
     x = torch.cat([steps * 2.0**power for power in range(-11, 10)])
     x = torch.cat([x, -x, torch.tensor([0.0, -0.0, 448.0, 463.0, 464.0, 480.0, 6e4, -6e4])]).reshape(1, -1)
+    if torch.__version__ < "2.12":  # it makes NaN of what float8 does not hold, TensorRT the greatest number
+        x = x[:, x[0].abs() <= 464.0]
 
     def rounded(x: Tensor) -> Tensor:
         return x.to(FLOAT8).to(torch.float32)

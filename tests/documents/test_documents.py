@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+import torch
 
 from tests.documents.pages import ROOT, blocks, commands
 from tests.documents.run_page import Page
@@ -29,6 +30,8 @@ def as_case(page: Path) -> object:
 
 @pytest.mark.parametrize("page", [as_case(page) for page in (README, BESIDE_ANOTHER, QUANTIZE, *TUTORIALS)])
 def test_a_page_does_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page is README and torch.__version__ < "2.12":
+        pytest.skip("torch 2.11 also asks that windows of a pooling divide their input, which is told, too")
     assert Page(page, tmp_path, monkeypatch).run() > 0
 
 
