@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import warnings
@@ -173,3 +174,25 @@ def test_the_model_is_not_written_over_and_a_loaded_program_may_take_its_own_pla
     save(found, place)
     x = torch.randn(3, 5)
     assert torch.equal(load(place)(x), found(x))
+
+
+class Rounds(nn.Module):
+    """Sizes that Python rounds: torch.export.save has no floor, ceil and round of a float."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor | int, ...]:
+        n = x.shape[0]
+        pieces = (x[: math.floor(n * 0.7)], x[math.floor(-0.3 * n) :], x[: math.ceil(n * 0.3)], x[: round(n * 0.35)])
+        return *pieces, round(n * 0.5)
+
+
+def test_sizes_that_python_rounds_are_saved_as_truncations(tmp_path: Path) -> None:
+    model = Rounds()
+    program = compiled(model, (torch.arange(24.0),), None, ({0: Dim.DYNAMIC(min=6, max=64)},))
+    save(program, tmp_path / "rounds.pt2")
+    for found in (load(tmp_path / "rounds.pt2"), torch.export.load(tmp_path / "rounds.pt2").module()):
+        for size in range(6, 65):  # halves of odd sizes go to the even number
+            x = torch.arange(float(size))
+            *pieces, half = found(x)
+            *expected, number = model(x)
+            assert half == number
+            assert all(map(torch.equal, pieces, expected))

@@ -15,6 +15,7 @@ from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.atomic_write import whole_file
 from trtdiag.files.bounded_read import read_whole
 from trtdiag.fixdims.fix import Fix
+from trtdiag.frontend.archive.roundings import with_saved_roundings
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
 from trtdiag.report.save import telling, write_atomically
@@ -106,7 +107,7 @@ def fill_with_program(file: IO[bytes], program: ExportedProgram) -> None:
     """
     try:
         with TORCH_TURN:
-            torch.export.save(program, file)
+            torch.export.save(with_saved_roundings(program), file)
     except Exception as error:  # whatever a custom op's or input type's own code raises
         raise ArtifactError(
             "torch.export.save cannot save the program",
