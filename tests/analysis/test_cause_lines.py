@@ -93,6 +93,7 @@ def test_fix_dims_names_both_lines_and_advises_about_the_librarys(encoder: nn.Mo
     assert "take the branch at" in told
 
 
+@pytest.mark.slow  # quick: test_a_librarys_line_stands_beside_the_users
 def test_a_librarys_model_alone_has_the_librarys_line(encoder: nn.Module) -> None:
     report = analyze(_source(encoder))
     (found,) = [finding for finding in report.findings if finding.rule == "GRD303"]

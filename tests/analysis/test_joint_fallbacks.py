@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
@@ -50,6 +51,7 @@ def test_two_side_by_side_are_judged_together() -> None:
     assert together_line(report.analysis) == "without aten.cummax.default and aten.cummin.default: 1 engine"
 
 
+@pytest.mark.slow  # quick: test_two_side_by_side_are_judged_together
 def test_one_that_splits_alone_stays_alone() -> None:
     report = analyzed(both=False)
     facts = report.analysis.partition

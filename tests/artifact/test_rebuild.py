@@ -24,6 +24,7 @@ def _ended(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.slow  # quick: test_the_command_writes_another_file
 def test_a_program_is_rebuilt_as_it_was_compiled(tmp_path: Path) -> None:
     before = _compiled(portable=True, build_jobs=2, truncate_double=True)
     trtdiag.save(before, tmp_path / "a.ep")

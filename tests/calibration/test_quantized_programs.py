@@ -43,6 +43,7 @@ def found(original: Program):
     return made(original, images())
 
 
+@pytest.mark.slow  # quick: test_errors_are_measured_on_what_the_program_computes
 def test_norms_are_folded_exactly() -> None:
     module = net().double()
     source = folded_of(module, torch.randn(2, 3, 17, 13, dtype=torch.float64))

@@ -174,6 +174,7 @@ def test_where_the_original_does_not_run_nothing_is_called_different(
     assert run("verify", "prompt_trt.pt2", "-q") == 1
 
 
+@pytest.mark.slow  # quick: test_sizes_to_tune_for
 def test_the_examples_of_a_file_are_what_is_tuned_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     batch = torch.export.Dim("batch", min=1, max=64)
     program = torch.export.export(torch.nn.Linear(5, 7), (torch.randn(3, 5),), dynamic_shapes=({0: batch},))
@@ -202,6 +203,7 @@ def test_what_is_left_to_pytorch_is_told(model: Path, capsys: pytest.CaptureFixt
     assert "aten.relu.default: keep_in_torch names aten.relu" in told
 
 
+@pytest.mark.slow  # quick: test_compile_then_verify_then_load
 def test_machine_reports_tell_of_compiling(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("compile", "model.pt2", "--backend", "reference", "--no-html")
     assert run(*arguments, "--json", "-", "--sarif", "out.sarif") == 0

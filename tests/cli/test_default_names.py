@@ -31,6 +31,7 @@ def run(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.slow  # quick: test_files_of_one_name_in_two_folders_have_pages_of_two
 def test_factories_of_one_name_have_reports_of_two(here: Path) -> None:
     for source in ("unet:build", "detector:build"):
         assert run("analyze", source, "-q", "--format", "html,json") == 0

@@ -55,6 +55,7 @@ def test_the_command_line_says_what_goes_into_engines(analyzed: Analyzed) -> Non
     assert {f["severity"] for f in full if f["rule"] == "OPS501"} == {"error"}
 
 
+@pytest.mark.slow  # quick: test_the_file_sets_them_and_the_command_line_wins
 def test_precision_on_the_command_line_and_in_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], analyzed: Analyzed
 ) -> None:

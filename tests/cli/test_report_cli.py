@@ -50,6 +50,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".pt2")
 
 
+@pytest.mark.slow  # quick: test_report_draws_the_same_page_without_the_model
 def test_formats_are_written_beside_each_other(here: Path) -> None:
     assert run("analyze", "model.pt2", "-q", "--format", "html,json", "--format", "sarif,markdown") == 0
     assert names(here) == ["model.html", "model.json", "model.md", "model.sarif"]

@@ -59,6 +59,7 @@ def test_it_is_verified_at_both_ends_of_every_range() -> None:
     assert names.count("partition") == 1
 
 
+@pytest.mark.slow  # quick: test_it_is_verified_at_both_ends_of_every_range
 def test_it_is_verified_at_the_sizes_that_it_is_tuned_for() -> None:
     found = compile_in_stages(mlp(), CompileOptions(backend="reference", opt=(("x.shape[0]", 8), ("x.shape[1]", 13))))
     assert found.verification is not None
@@ -85,6 +86,7 @@ def test_a_refused_export_has_nothing_to_compile() -> None:
         trtdiag.compile(refused(), backend="reference")
 
 
+@pytest.mark.slow  # quick: test_sizes_to_tune_for, in tests/cli/test_compile_cli.py
 def test_usual_sizes_are_the_users() -> None:
     compiled = trtdiag.compile(mlp(), backend="reference", opt={"batch": 8, "steps": 31}, verify=False)
     ((_, *dims),) = [(port.name, *port.profile) for port in compiled.manifests[0].inputs]

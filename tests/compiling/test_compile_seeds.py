@@ -44,6 +44,7 @@ def test_a_model_is_one_engine_and_agrees_at_every_corner(model: Callable[[], As
     assert len(found.verification.results) >= 4
 
 
+@pytest.mark.slow  # quick: test_a_model_is_one_engine_and_agrees_at_every_corner
 @pytest.mark.parametrize(
     "model",
     [

@@ -127,6 +127,7 @@ def test_a_program_compiled_again_is_timed(half: Path) -> None:
     assert all(way.ms for way in found.results[0].ways)
 
 
+@pytest.mark.slow  # quick: test_what_stayed_gets_an_engine_beside_those_that_are_there
 def test_nothing_is_left_to_do(tmp_path: Path) -> None:
     whole = trtdiag.compile(_exported(), backend="reference", verify=False)
     trtdiag.save(whole, tmp_path / "whole.ep")

@@ -100,6 +100,7 @@ def test_torch_compiles_over_it(name: str, captures: bool, tmp_path: Path) -> No
             _assert_agrees(over(x), model(name)(x))
 
 
+@pytest.mark.slow  # quick: test_an_engine_behind_takes_any_count
 def test_what_the_manifest_says() -> None:
     found = compile_in_stages(asked("cloud"), _options())
     (manifest,) = found.compiled.manifests
@@ -180,6 +181,7 @@ class Endless(torch.nn.Module):
         return (made + 1).relu() * 2, (x + 1).relu() * 2
 
 
+@pytest.mark.slow  # quick: test_an_engine_behind_takes_any_count
 def test_a_size_without_an_end_stays_with_pytorch() -> None:
     found = compile_in_stages((Endless(), (rows(5, "some"),), {}, {"x": {0: Dim("n", min=1, max=9)}}), _options())
     codes = {entry.op: entry.limit.code for entry in found.plan.partitioned.fallback}
@@ -193,6 +195,7 @@ def test_a_size_without_an_end_stays_with_pytorch() -> None:
     assert "a size that follows from item" in told["OPS502"].message
 
 
+@pytest.mark.slow  # quick: test_an_engine_behind_takes_any_count
 @pytest.mark.parametrize("name", SAVED)
 def test_a_target_that_does_not_build_them(name: str) -> None:
     found = compile_in_stages(asked(name), _options("8.6"))

@@ -168,6 +168,7 @@ def test_nothing_is_compiled_for_inductor_alone() -> None:
 
 
 # Quick: a norm; the others have no form of their own.
+@pytest.mark.slow  # quick: test_the_fastest_whole_program_is_taken
 @pytest.mark.parametrize(
     "asked",
     [

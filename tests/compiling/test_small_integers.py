@@ -54,6 +54,7 @@ def test_an_image_of_bytes_enters_as_it_is(target: str) -> None:
     assert _engine_inputs(made) == [torch.uint8]
 
 
+@pytest.mark.slow  # quick: test_an_image_of_bytes_enters_as_it_is
 @pytest.mark.parametrize("target", ["8.6", pytest.param("11.4", marks=pytest.mark.slow)])
 def test_bytes_that_leave_next_to_their_cast_leave_as_they_are(target: str) -> None:
     made = _compiled(lambda conv, x: (conv(x.float() / 255).sigmoid() * 255).round().to(torch.uint8), target)

@@ -84,6 +84,7 @@ def test_what_no_engine_takes_runs_in_pytorch(made: list[CompiledProgram]) -> No
     assert all(not program.manifests for program in made)
 
 
+@pytest.mark.slow  # quick: test_a_model_is_one_engine
 def test_a_forward_pass_under_grad_mode_is_in_one_engine(made: list[CompiledProgram]) -> None:
     model, x = Small(), torch.randn(3, 5)
     fast = torch.compile(model, backend="trtdiag")

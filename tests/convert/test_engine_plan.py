@@ -71,6 +71,7 @@ def test_layers_name_their_op_and_line() -> None:
     assert lines == {"y = torch.relu(self.first(x))"}
 
 
+@pytest.mark.slow  # quick: test_an_op_refused_at_its_place_goes_back_to_pytorch
 def test_an_op_kept_in_torch_makes_two_segments_of_one() -> None:
     _, plan = _planned(keep_in_torch=("aten.relu",), min_segment_ops=1)
     _, converted = convert_segments(plan)
@@ -78,6 +79,7 @@ def test_an_op_kept_in_torch_makes_two_segments_of_one() -> None:
     assert [c.node for c in converted[1].inputs] == ["relu"]
 
 
+@pytest.mark.slow  # quick: test_an_op_refused_at_its_place_goes_back_to_pytorch
 def test_full_names_what_is_in_the_way() -> None:
     with pytest.raises(UnsupportedOpError, match=r"keep_in_torch names aten\.relu"):
         _planned(keep_in_torch=("aten.relu",), require_full=True)

@@ -69,6 +69,7 @@ def test_heads_that_share_keys(heads: int, target: str) -> None:
     assert converted(NAME, query, key, key, None, 0.0, True, kwargs={"enable_gqa": True}, target=target) == 1
 
 
+@pytest.mark.slow  # quick: test_ranks_and_masks
 @pytest.mark.parametrize("target", TARGETS)
 def test_more_keys_than_queries_and_fewer(target: str) -> None:
     """A causal query sees the keys up to its own index, counted from the first."""

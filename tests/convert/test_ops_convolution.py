@@ -91,6 +91,7 @@ def test_what_a_transposed_convolution_adds_at_its_end(padding: int, more: int) 
     assert converted("aten.conv_transpose1d.default", x[..., 0], *one, dynamic=True, constants=True) == 4
 
 
+@pytest.mark.slow  # quick: test_samples
 def test_the_general_form_of_either_kind() -> None:
     x = torch.randn(2, 4, 5, 6, 3)
     shared = ([2, 1, 1], [1, 0, 1], [1, 2, 1])
@@ -183,6 +184,7 @@ def test_what_lies_between_the_elements_takes_no_part() -> None:
     assert converted("aten.conv_transpose2d.input", *args, constants=True, target="rtx-1.7") == 1
 
 
+@pytest.mark.slow  # quick: test_dilated_transposed_convolutions_of_tensorrt_rtx
 def test_which_targets_write_a_dilated_transposed_convolution_as_a_convolution() -> None:
     """The layer of its own where there is one: it multiplies no zeros."""
     for target, kind in (("11.4", "Deconvolution"), ("rtx-1.7", "Convolution"), ("rtx-1.4", "Convolution")):

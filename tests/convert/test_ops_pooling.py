@@ -65,6 +65,7 @@ def test_all_samples(name: str) -> None:
 
 
 # Quick: the ends and one between; average pooling takes windows of the same kinds.
+@pytest.mark.slow  # quick: test_samples
 @thinned(("window", "stride", "padding", "dilation", "ceil"), WINDOWS, every=9)
 def test_max_pool(window: int, stride: int, padding: int, dilation: int, ceil: bool) -> None:
     x = torch.randn(2, 3, 11, 7)

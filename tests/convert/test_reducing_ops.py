@@ -245,6 +245,7 @@ def test_greatest_of_many_has_no_limit() -> None:
     assert not _codes(aten.max.dim, _without_repeats(50_000), 0)
 
 
+@pytest.mark.slow  # quick: test_more_elements_than_the_layer_puts_in_order
 def test_most_elements_of_a_running_product() -> None:
     x = torch.linspace(0.999, 1.001, 4097)
     assert not _codes(aten.cumprod.default, x[:4096], 0)

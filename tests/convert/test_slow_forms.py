@@ -104,6 +104,7 @@ def test_elsewhere_it_stays_a_layer(norm: nn.Module | None, act: nn.Module, targ
 
 
 # Quick: eight channels and a factor that is odd.
+@pytest.mark.slow  # quick: test_what_follows_a_normalization_is_elementwise_on_8_6
 @pytest.mark.parametrize(
     ("channels", "factor"),
     [

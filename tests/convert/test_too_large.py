@@ -77,6 +77,7 @@ def _upsampled(most: int, target: str) -> tuple[dict[str, str], list[str]]:
 
 
 # Quick: both sides of the limit.
+@pytest.mark.slow  # quick: test_what_reads_or_makes_a_large_tensor_runs_in_pytorch
 @pytest.mark.parametrize(
     ("most", "target", "stays"),
     [

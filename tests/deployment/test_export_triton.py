@@ -109,6 +109,7 @@ class Named(nn.Module):
         return {"two\nlines { }": x + 1, "name: 3  # \u202e": x.cumsum(0)}
 
 
+@pytest.mark.slow  # quick: test_a_configuration_has_what_the_program_takes_and_gives
 def test_remarks_stay_remarks_whatever_results_are_called(tmp_path: Path) -> None:
     trtdiag.export_triton(compiled(Named(), trtdiag.Input((1, 3), (2, 3), (8, 3))), tmp_path, "net")
     text = (tmp_path / "net" / "config.pbtxt").read_text()

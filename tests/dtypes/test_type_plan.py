@@ -358,6 +358,7 @@ def test_complex_ops_say_why_lowering_left_them_and_views_that_they_are_none():
         assert limit.fix
 
 
+@pytest.mark.slow  # quick: test_int64_is_narrowed_where_values_are_proven_to_fit
 def test_an_output_that_nobody_picks_limits_nothing():
     class Best(nn.Module):
         def __init__(self, positions):

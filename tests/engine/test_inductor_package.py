@@ -26,6 +26,7 @@ def _segment() -> ExportedProgram:
     return torch.export.export(module, (torch.randn(2, 3),), dynamic_shapes=({0: Dim("rows", min=1, max=64)},))
 
 
+@pytest.mark.slow  # quick: test_code_for_the_usual_sizes_is_beside_that_for_all
 def test_segments_are_saved_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch.export.save refuses beside another: "Refusing to stomp on existing FakeTensor reducer"."""
     segments = [torch.export.export(nn.Linear(3, size), (torch.randn(2, 3),)) for size in (1, 2, 5, 7)]

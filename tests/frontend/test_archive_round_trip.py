@@ -113,6 +113,7 @@ def test_no_notes_on_a_plain_file(path: Path) -> None:
     assert read_archive(path).notes == ()
 
 
+@pytest.mark.slow  # quick: test_compressed_again_by_a_tool
 @SOME
 def test_can_be_saved_again(path: Path, tmp_path: Path) -> None:
     again = saved(read_archive(path).exported, tmp_path / "again.pt2")

@@ -62,6 +62,7 @@ def test_a_factory_knows_the_declared_names_and_ranges() -> None:
     assert program.kind is SourceKind.FACTORY
 
 
+@pytest.mark.slow  # quick: test_nested_inputs_keep_the_users_spelling
 def test_a_file_names_dims_by_their_place(tmp_path: Path) -> None:
     module, args, kwargs, shapes = two_linears()
     path = tmp_path / "model.pt2"

@@ -75,6 +75,7 @@ def test_statement_of_many_lines_is_checked_before_its_first() -> None:
     assert check.before.line == _line_of("and more > 2") - 2 == check.where.frames[-1].line - 2
 
 
+@pytest.mark.slow  # quick: test_inputs_buffers_and_random_state_are_left_as_they_were
 def test_size_without_a_name_is_said_in_torchs() -> None:
     args = (torch.ones(3), torch.tensor(4))
     (check,) = needed_checks(data_models.Hidden(), args, None, None).checks
@@ -158,6 +159,7 @@ def test_assert_on_values_becomes_a_check_in_its_place() -> None:
     assert torch.equal(program(torch.ones(3)), torch.full((3,), 2.0))
 
 
+@pytest.mark.slow  # quick: test_line_of_a_library_is_named
 def test_live_case_with_dims() -> None:
     module, args, kwargs, shapes = cases.build("nonzero_branch")
     found = needed_checks(module, args, kwargs, shapes)
@@ -259,6 +261,7 @@ def test_exports_of_ones_own_go_on_too() -> None:
         torch.export.export(data_models.TwoCounts(), args, strict=False)
 
 
+@pytest.mark.slow  # quick: test_places_are_the_lines_of_the_model
 def test_answer_can_be_sent_to_another_process() -> None:
     found = needed_checks(data_models.TwoCounts(), COUNTS, None, None)
     assert pickle.loads(pickle.dumps(found)) == found
@@ -314,6 +317,7 @@ def test_inputs_buffers_and_random_state_are_left_as_they_were() -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
+@pytest.mark.slow  # quick: test_condition_that_torch_cannot_use_is_said_by_the_value
 def test_condition_reads_as_python() -> None:
     (check,) = needed_checks(data_models.Halves(), (torch.ones(2, 3), torch.tensor(7)), None, None).checks
     assert check.expr is not None

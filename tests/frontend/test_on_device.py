@@ -83,6 +83,7 @@ def test_everything_is_there() -> None:
     assert program_device(moved) == META
 
 
+@pytest.mark.slow  # quick: test_the_given_program_stays_as_it_is
 def test_it_runs_there_in_every_nested_graph() -> None:
     # Two branches that data chooses between, and sizes that data decides, need values; all the rest runs on meta.
     class Straight(Everywhere):

@@ -85,6 +85,7 @@ def simplified(quick: bool) -> tuple[list[str], int]:
     return found, begun.call_count
 
 
+@pytest.mark.slow  # quick: test_each_that_asks_for_parts_has_a_set_of_its_own
 @pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")
 def test_a_quotient_in_others_is_simplified_once() -> None:
     plain, often = simplified(quick=False)

@@ -116,6 +116,7 @@ class Edges(nn.Module):
         return y, z, y.abs()
 
 
+@pytest.mark.slow  # quick: test_ops_become_real_ones
 def test_complex_inputs_and_outputs_cross_as_views() -> None:
     example = (torch.randn(4, 5, dtype=torch.complex64), torch.randn(4, 5))
     exported = export(Edges(), example, dynamic_shapes=[{0: N}] * 2)

@@ -225,6 +225,7 @@ class Reshapes(nn.Module):
         return x + 0, turned + part.sum()
 
 
+@pytest.mark.slow  # quick: test_reshapes_that_no_later_read_tells_from_copies_are_made_functional
 def test_reshapes_that_are_views_of_one_row_alone_are_not_taken_for_copies() -> None:
     example = (torch.randn(4, 6),)
     for batch in (Dim("batch"), Dim("batch", min=1, max=13)):

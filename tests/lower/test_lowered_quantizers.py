@@ -118,6 +118,7 @@ def _floats(lowered: Lowered, part: str) -> dict[str, Any]:
     return {node.name: node.meta["val"].dtype for node in nodes}
 
 
+@pytest.mark.slow  # quick: test_what_is_kept_in_float32_is_dequantized_to_it
 def test_half_precision_is_what_is_dequantized_to_and_scales_keep_their_digits() -> None:
     half, _ = precise(quantized(Two().eval(), X, {"x": DIMS[0]}))
     back = _floats(half, ".dequantize")

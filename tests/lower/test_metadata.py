@@ -70,6 +70,7 @@ def _tensors(value: object) -> list[Tensor]:
     return [value] if isinstance(value, Tensor) else [v for v in value if isinstance(v, Tensor)]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow  # quick: test_a_stale_value_is_found_where_it_is_and_not_downstream
 def test_the_line_of_the_stripped_node_is_kept() -> None:
     exported = exported_net()
     _strip(exported, "relu")
@@ -139,6 +140,7 @@ def test_nested_subgraphs_are_checked_too() -> None:
     assert "val" not in node.meta
 
 
+@pytest.mark.slow  # quick: test_a_stale_value_is_found_where_it_is_and_not_downstream
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_dynamic_size_replaced_by_the_examples_number_is_stale(kept: bool) -> None:
     exported = exported_net()

@@ -72,6 +72,7 @@ def test_keep_changes_nothing():
     assert with_precision(lowered, Precision.KEEP, ("aten.gelu",)) is lowered
 
 
+@pytest.mark.slow  # quick: test_a_small_number_does_not_vanish
 def test_no_cast_between_ops_that_stay():
     def act(m, x):
         x = F.linear(x, m.w).softmax(-1)
@@ -199,6 +200,7 @@ def test_values_up_to_60000_stay_finite():
     assert_close(program(act, x, w=square(), eye=torch.eye(8)), Precision.FP16, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.slow  # quick: test_a_value_is_cast_once_for_all_readers
 def test_the_users_list():
     source = program(half_between(F.gelu), w=square())
     after, _ = precise(source, keep=("aten.gelu", "aten::tan", "no.such"))

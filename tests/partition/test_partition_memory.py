@@ -91,6 +91,7 @@ def test_a_buffer_that_is_written_is_no_constant() -> None:
     found.assert_runs(X)
 
 
+@pytest.mark.slow  # quick: test_a_buffer_that_is_written_is_no_constant
 def test_a_functional_program_writes_nothing() -> None:
     exported = torch.export.export(Counting(), (X,)).run_decompositions({})
     found = split(exported)

@@ -105,6 +105,7 @@ def test_keep_in_torch_is_no_prefix_of_letters() -> None:
     assert len(found.partitioned.fallback) == 4  # of layers.1, not of layers.10
 
 
+@pytest.mark.slow  # quick: test_require_full_names_what_the_user_keeps
 def test_require_full_names_the_reasons_grouped() -> None:
     with pytest.raises(UnsupportedOpError) as raised:
         split(Layers(5), (X,), without=("aten.softmax", "aten.layer_norm"), options=PartitionOptions(require_full=True))

@@ -142,6 +142,7 @@ def test_the_suggested_dims_export() -> None:
     export(Encoder(), ENCODED, dynamic_shapes={"x": {2: namespace["h"], 3: namespace["w"]}})
 
 
+@pytest.mark.slow  # quick: test_ranges_of_derived_sizes_are_exact
 def test_a_node_stripped_in_the_middle_is_named_and_repaired() -> None:
     exported = export(TwoLinears(), (torch.randn(3, 5, 4),), dynamic_shapes={"x": {0: Dim("batch", min=1, max=10)}})
     node = next(n for n in exported.graph.nodes if n.name == "relu")

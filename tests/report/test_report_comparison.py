@@ -138,6 +138,7 @@ def test_a_finding_of_another_severity_is_shown() -> None:
     assert [(each["state"], each["word"]) for each in view["changes"]] == [("unchanged", "error (was warning)")]
 
 
+@pytest.mark.slow  # quick: test_keys_of_a_later_version_are_no_change
 def test_engines_and_symbols_before_and_after(three: Report) -> None:
     after = report_of(3, most=29, keep_in_torch=("blocks.1", "blocks.2")).compare(three)
     body = json.loads(after.to_json())
@@ -166,6 +167,7 @@ def test_other_programs_targets_and_versions_are_told() -> None:
     ]
 
 
+@pytest.mark.slow  # quick: test_keys_of_a_later_version_are_no_change
 def test_two_saved_reports_are_compared_without_a_model(three: Report, tmp_path: Path) -> None:
     old = three.save(tmp_path / "old.json")
     new = report_of(3, keep_in_torch=("aten.relu",)).save(tmp_path / "new.json")

@@ -152,6 +152,7 @@ def test_without_a_comparison_nothing_is_called_verified() -> None:
     assert validated(report.to_json())["compiled"]["verification"] is None
 
 
+@pytest.mark.slow  # quick: test_points_that_there_was_no_time_for_are_named_everywhere
 def test_points_that_were_not_run_stay_open_with_the_reason() -> None:
     report = compiled(limits=VerifyLimits(elements=1))
     points = len(facts_of(report).verification.results)

@@ -64,6 +64,7 @@ def test_builtin_layout(graph: LevelGraph) -> None:
     check(graph, layout_builtin.lay_out(graph))
 
 
+@pytest.mark.slow  # quick: test_dot_is_used_where_it_is
 @needs_dot
 @given(st.lists(level_graphs(12), min_size=1, max_size=6))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -131,6 +132,7 @@ def test_dot_layout_with_lone_boxes(graph: LevelGraph) -> None:
     check(graph, lay_out([graph], "dot").layouts[0])
 
 
+@pytest.mark.slow  # quick: test_lone_boxes_stand_in_rows
 @given(level_graphs())
 @settings(max_examples=50, deadline=None)
 def test_builtin_layout_with_lone_boxes(graph: LevelGraph) -> None:

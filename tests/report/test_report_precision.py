@@ -46,6 +46,7 @@ def test_what_stays_is_told_with_the_reason() -> None:
     assert {each["reason"] for each in told["stays_float32"]} == {each.why for each in facts.stays}
 
 
+@pytest.mark.slow  # quick: test_what_stays_is_told_with_the_reason
 def test_a_program_that_keeps_its_types_says_nothing_of_it() -> None:
     report = analyzed(keep_fp32="no.such")
     assert "Computed in" not in types_part(report)

@@ -112,6 +112,7 @@ def test_coverage_counts_every_call_once(blocks: Report) -> None:
     assert sum(each["calls"] for each in body["partition"]["coverage"]) == len(facts.partitioned.plan.graph.ops)
 
 
+@pytest.mark.slow  # quick: test_a_whole_program_is_told_as_one
 def test_asserts_and_no_ops_are_no_fallback() -> None:
     class Noisy(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -162,6 +163,7 @@ def test_the_bar_is_full_and_no_piece_is_too_thin(count: int) -> None:
         assert f"{count - 1} stretch{'es' * (count > 2)} of PyTorch, {count - 1} op{'s' * (count > 2)}" in text
 
 
+@pytest.mark.slow  # quick: test_a_whole_program_is_told_as_one
 def test_symbols_stand_with_origin_profile_guards_and_verdict() -> None:
     dims = {"x": {0: Dim("batch", min=1, max=7), 1: Dim("seq", min=2, max=31)}}
     report = trtdiag.analyze((Net(2), (torch.randn(2, 5, 8),), {}, dims), target="11.4")
@@ -190,6 +192,7 @@ def test_pinned_dims_and_broken_symbols_stand_in_the_same_table() -> None:
     assert words(page).count("specialised to 4") == 1
 
 
+@pytest.mark.slow  # quick: test_the_sizes_stand_in_one_table
 def test_a_derived_dim_has_an_example_too() -> None:
     module = nn.Conv2d(3, 2, 4, stride=4).eval()
     exported = export(module, (torch.randn(1, 3, 12, 8),), dynamic_shapes=({2: 4 * Dim("rows", min=1, max=7)},))
@@ -295,6 +298,7 @@ def test_hostile_names_stay_text_in_every_section(blocks: Report, name: str) -> 
     assert "<img" not in report._repr_html_()
 
 
+@pytest.mark.slow  # quick: test_what_the_user_keeps_is_told_with_what_it_costs
 def test_what_to_do_about_engines_that_the_user_split_names_what_is_kept() -> None:
     program = export(nn.Sequential(*[nn.Linear(5, 5), nn.ReLU()] * 5), (torch.randn(3, 5),))
     report = trtdiag.analyze(program, min_segment_ops=1, keep_in_torch=["aten.relu"])

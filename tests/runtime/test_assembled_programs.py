@@ -148,6 +148,7 @@ def test_every_node_has_a_value_and_a_source_line(case: Case) -> None:
             assert node.meta.get("nn_module_stack"), node
 
 
+@pytest.mark.slow  # quick: test_a_file_of_torch_agrees_twice
 @SOME_CASES
 def test_exports_again_under_other_names(case: Case) -> None:
     module = _compiled(case).module()
@@ -210,6 +211,7 @@ def test_the_source_program_stays_as_it_is() -> None:
         assert torch.equal(value, state[name])
 
 
+@pytest.mark.slow  # quick: test_the_source_program_stays_as_it_is
 def test_weights_that_only_engines_hold_are_dropped() -> None:
     exported = compiled(nn.Linear(5, 7), (_x(),), None, ({0: BATCH},)).exported_program
     assert set(exported.state_dict) == {"trtdiag_engine_0"}

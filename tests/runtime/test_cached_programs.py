@@ -74,6 +74,7 @@ def test_saved_and_exported_programs_go_on_as_the_model(target: str, how: str, t
     decoded(run, fresh, 5, first=3)
 
 
+@pytest.mark.slow  # quick: test_saved_and_exported_programs_go_on_as_the_model
 def test_verification_gives_each_side_caches_of_its_own() -> None:
     exported = torch.export.export(
         GivenCaches(), (torch.randn(BATCH, HEADS, 1, WIDTH), torch.tensor([1]), *torch.zeros(2, *SHAPE))

@@ -75,6 +75,7 @@ def test_other_targets_have_no_engine_that_writes_in_place() -> None:
     decoded(program, model, 3)
 
 
+@pytest.mark.slow  # quick: test_several_neighbours_are_written_at_once
 def test_caches_that_are_given_are_written() -> None:
     x = torch.randn(BATCH, HEADS, 1, WIDTH)
     batch = Dim("batch", min=2, max=9)

@@ -134,6 +134,7 @@ def test_a_batch_and_the_half_of_another_dim() -> None:
         assert exported.module()(torch.randn(batch, 10)).shape == (batch, 14)
 
 
+@pytest.mark.slow  # quick: test_shapes_follow_the_sizes_of_the_trace
 def test_an_export_promises_no_more_than_the_engine_runs() -> None:
     with pytest.raises(Exception, match="<= 8"):
         torch.export.export(Calls(), (torch.randn(3, 5),), dynamic_shapes=({0: torch.export.Dim("b", max=20)},))

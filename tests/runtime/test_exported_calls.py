@@ -96,6 +96,7 @@ def _saved_and_loaded(exported: torch.export.ExportedProgram) -> nn.Module:
 
 
 # Quick: one without and one with a size of data.
+@pytest.mark.slow  # quick: test_several_programs_are_exported_as_one
 @thinned("model", [Layer(5, 7), Apart(), WithoutInputs(), SizesInside(), FromData()], ids=type, every=9)
 @pytest.mark.parametrize(
     ("dims", "strict", "called"),

@@ -52,6 +52,7 @@ class OneEngine:
         torch.testing.assert_close(self(x), self.model(x))
 
 
+@pytest.mark.slow  # quick: test_a_program_that_chooses_how_engines_run_prepares_nothing_here
 def test_a_loaded_program_calls_its_engines_again(preparing: Runners, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Parts().eval()
@@ -140,6 +141,7 @@ def test_tracers_see_the_op(preparing: Runners) -> None:
     assert preparing.one.whole + preparing.one.again == before + 3  # both of these run it on real tensors
 
 
+@pytest.mark.slow  # quick: test_threads_share_a_compiled_model, in test_torch_compile.py
 def test_torch_compile_looks_into_nothing_of_a_call(preparing: Runners) -> None:
     torch._dynamo.reset()
     call = OneEngine()

@@ -171,6 +171,7 @@ def test_a_result_that_is_an_input_stays_it() -> None:
     assert (gpu.recorded, gpu.replayed) == (1, 3)
 
 
+@pytest.mark.slow  # quick: test_whole_runs_are_recorded
 def test_a_recording_around_the_program_is_left_alone(gpu: HostGpu) -> None:
     program = _mixed(Mixed())
     x = torch.randn(3, 5)

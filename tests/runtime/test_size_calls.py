@@ -89,6 +89,7 @@ def test_recorded_calls_give_the_same_later(text: str) -> None:
         assert (made.run(values) if isinstance(made, Opaque) else made) == evaluate(node, values)
 
 
+@pytest.mark.slow  # quick: test_recorded_calls_give_the_same_later
 def test_sym_ints_give_the_expression_without_a_guard() -> None:
     """Traced once over the whole range, the sizes are right at its ends."""
     exprs = {text: parse_expr(text) for text in TEXTS if "if" not in text and text != "7"}

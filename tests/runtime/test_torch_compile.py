@@ -150,6 +150,7 @@ def test_dynamic_sizes_need_one_program() -> None:
     assert [len(program.manifests) for program in programs] == [1]
 
 
+@pytest.mark.slow  # quick: test_a_block_of_autocast_computes_in_its_dtype
 def test_ops_stay_whole() -> None:
     """What a converter takes whole is not decomposed by torch.compile's tracing."""
     seen: list[set[str]] = []

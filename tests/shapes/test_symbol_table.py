@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch import nn
 from torch.export import Dim
@@ -126,6 +127,7 @@ def test_a_static_program_has_no_symbols():
     assert symbols == ()
 
 
+@pytest.mark.slow  # quick: test_backed_symbols_name_range_hint_and_origin
 def test_many_derived_sizes_are_cut():
     class Many(nn.Module):
         def forward(self, x):

@@ -106,6 +106,7 @@ def test_every_run_begins_with_the_same_state() -> None:
     assert program.exported.state_dict["seen"].tolist() == [0, 0, 0]
 
 
+@pytest.mark.slow  # quick: test_a_point_that_differs_costs_as_many_as_it_takes
 def test_an_output_that_is_a_buffer_is_beside_what_it_was() -> None:
     model, program = attention(spread=5e-3)
     assert program.exported is not None
