@@ -48,8 +48,12 @@ demo: $(VENV)/.package ## Export an example model and analyze it: no GPU, no Ten
 
 test: $(VENV)/.test lint $(if $(ARGS)$(ALONE),,quick-budgets) quick ## Lint, type check and run the tests that need neither GPU nor minutes
 
+# In one process, as in CI, asserts are plain: rewriting those of all tests takes as long as a folder's tests.  What fails
+# then runs once more, rewritten, so that it says what differs.
+QUICK = $(PYTEST) -m "not slow and not gpu$(if $(ALONE),, and not budget)"
+
 quick: $(VENV)/.test
-	$(PYTEST) -m "not slow and not gpu$(if $(ALONE),, and not budget)" $(ARGS)
+	$(QUICK) $(if $(ALONE),--assert=plain $(ARGS) || { $(QUICK) --last-failed --last-failed-no-failures none $(ARGS); exit 1; },$(ARGS))
 
 test-all: $(VENV)/.zoo $(VENV)/.ray lint $(if $(ARGS),,budgets) ## All tests that need no GPU: adds the slow ones and the model zoo
 	$(PYTEST) -m "not gpu and not budget" $(ARGS)
