@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.rows import each
 from trtdiag.dims.torch_text.facts import Created, Outside, Solved
-from trtdiag.dims.torch_text.lines import bare, physical_lines
+from trtdiag.dims.torch_text.lines import physical_lines, prefix_end
 from trtdiag.dims.torch_text.read import read_export_error
 from trtdiag.symbolic import Range, holds as holds_at, parse_condition
 from trtdiag.symbolic.expr import Condition
@@ -180,5 +180,5 @@ def test_torchs_own_advice_and_stack() -> None:
 
 def test_ordinary_text_stays_as_it_is() -> None:
     for line in ("    x = y | z", "  - a list", "plain words", "x > 3", "def f(x): return x[0]", "E = mc"):
-        assert bare(line) == line
+        assert prefix_end(line) == 0
     assert [line.text for line in physical_lines("a\r\nb\rc\x0cd")] == ["a", "b", "c", "d"]

@@ -15,7 +15,7 @@ from tests.engine.linear_network import PROFILE, linear, linear_network
 from trtdiag.engine import parallel_builds as building
 from trtdiag.engine.backend import get_backend
 from trtdiag.engine.build_watch import BuildStep, Watch
-from trtdiag.engine.parallel_builds import build_engines, engine_name, jobs_of, unfinished
+from trtdiag.engine.parallel_builds import build_engines, engine_name, jobs_of
 from trtdiag.errors import EngineBuildError, InternalError, UserError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
@@ -188,7 +188,7 @@ def test_ctrl_c_stops_a_build_that_can_be_stopped(monkeypatch: pytest.MonkeyPatc
 
     _interrupted(monkeypatch, long, begun)
     assert ended == [True]
-    assert not unfinished()
+    assert all(ended.is_set() for ended in building._BUILDING)
 
 
 def test_ctrl_c_leaves_a_build_that_cannot_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,10 +200,10 @@ def test_ctrl_c_leaves_a_build_that_cannot_be_stopped(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(building, "_GRACE_S", 0.0)
     _interrupted(monkeypatch, long, begun)
-    assert unfinished()
+    assert not all(ended.is_set() for ended in building._BUILDING)
     release.set()
     assert all(ended.wait(60) for ended in building._BUILDING)
-    assert not unfinished()
+    assert all(ended.is_set() for ended in building._BUILDING)
 
 
 def _interrupted(monkeypatch: pytest.MonkeyPatch, first: Building, begun: threading.Event) -> None:

@@ -141,11 +141,6 @@ def physical_lines(text: str) -> list[Physical]:
     return [Physical(line.text[shared:], line.prefix + shared) for line in found] if shared else found
 
 
-def bare(line: str) -> str:
-    """The line without the prefixes of loggers; its indentation stays where nothing stood before it."""
-    return line[prefix_end(line) :].rstrip()
-
-
 def prefix_end(line: str) -> int:
     """How many characters of the line loggers and schedulers put before it, one space behind them included."""
     start = 0
