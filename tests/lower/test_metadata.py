@@ -192,3 +192,13 @@ def test_a_size_by_a_function_that_is_not_read_is_no_defect() -> None:
 
     program = export(Powers(), (torch.randn(40),), dynamic_shapes=({0: Dim.DYNAMIC(min=8, max=64)},))
     assert check_metadata(capture(program)).defects == ()
+
+
+def test_a_generator_of_random_numbers_is_no_tensor_to_be_checked() -> None:
+    class Seeded(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.randn(3, generator=torch.Generator().manual_seed(0)).sum()
+
+    program = export(Seeded(), (torch.randn(5),), dynamic_shapes=({0: Dim("n", max=64)},))
+    assert not all(isinstance(value, Tensor) for value in program.constants.values())
+    assert check_metadata(capture(program)).defects == ()

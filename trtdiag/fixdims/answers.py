@@ -27,8 +27,8 @@ from trtdiag.symbolic.text import in_words
 
 MOST_OPEN = 3
 UNLIKE = (
-    "the model goes another way while it is exported: it asks whether a size is an int, makes text of one, or asks "
-    "torch.compiler.is_exporting(), and what the exported way gives is another result"
+    "what was exported is another program than the model, as where the model asks whether a size is an int, makes text "
+    "of one, asks torch.compiler.is_exporting(), or seeds a generator of random numbers"
 )
 
 

@@ -150,7 +150,8 @@ def with_plain_ops(exported: ExportedProgram) -> ExportedProgram:
 
     Cost: a trace of the program, where it has either.
     """
-    held = (*exported.state_dict.values(), *exported.constants.values())
+    constants = (*exported.state_dict.values(), *exported.constants.values())
+    held = [value for value in constants if isinstance(value, torch.Tensor)]  # a generator of random numbers is none
     if any(map(is_functorch_wrapped_tensor, held)):
         raise CaptureError(
             "the program has an input of torch.func.grad, jacrev or jvp as a constant",

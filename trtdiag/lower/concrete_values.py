@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export.graph_signature import CustomObjArgument
 
 from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.symbolic import Condition, Expr, ExpressionError, evaluate, free_symbols, from_sympy
@@ -61,6 +62,8 @@ class Point:
             return self._number(value.node.expr)
         if isinstance(value, torch.SymFloat):
             raise UnplaceableError("a symbolic float")
+        if isinstance(value, CustomObjArgument):
+            raise UnplaceableError("an object that is no tensor")
         if isinstance(value, (list, tuple)):
             return tuple(self.place(item) for item in value)
         if isinstance(value, dict):
