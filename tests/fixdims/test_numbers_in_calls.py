@@ -107,6 +107,14 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: F.interpolate(x[:, None], scale_factor=3 * n / n, mode="linear"),
         lambda x, n: F.interpolate(x[:, None], size=3 * n, mode="linear"),
     ),
+    "fill_diagonal_": (
+        lambda x, n: x.clone().fill_diagonal_(2.0),
+        lambda x, n: (y := x.clone(), y.diagonal().fill_(2.0))[0],
+    ),
+    "kron": (
+        lambda x, n: torch.kron(x, x[:2, :3]),
+        lambda x, n: (x[:, None, :, None] * x[:2, :3][:, None]).flatten(2, 3).flatten(0, 1),
+    ),
     "math.sqrt": (lambda x, n: x / math.sqrt(n), lambda x, n: x / torch.tensor(n).sqrt()),
     "math.log": (lambda x, n: x / math.log(n), lambda x, n: x / torch.tensor(n).log()),
     "math.log2": (lambda x, n: x / math.log2(n), lambda x, n: x / torch.tensor(n).log2()),
@@ -175,6 +183,7 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
             OP,
             "torch.tensor(..., dtype=x.dtype, device=x.device) in place of x.new_tensor(...)",
         ),
+        ("h == 144", "y.fill_diagonal_(2.0)", OP, "x.diagonal().fill_(...) in place of x.fill_diagonal_(...)"),
         ("h == 144", "y = self.new_tensor_of(x)", OP, None),
         ("h == 144", "y = f(x, int(scale))", OP, None),
         ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),

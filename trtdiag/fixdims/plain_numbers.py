@@ -35,6 +35,8 @@ INSTEAD_OF_NUMBER = {
     "LongTensor": "torch.tensor(...) in place of torch.LongTensor(...)",
     "affine_grid": "the grid by torch.arange, (2 * torch.arange({n}) + 1) / {n} - 1 for each dim, times theta",
     "interpolate": "the size that is wanted (size=...) in place of scale_factor=...",
+    "fill_diagonal_": "x.diagonal().fill_(...) in place of x.fill_diagonal_(...)",
+    "kron": "(a[:, None, :, None] * b[:, None]).flatten(2, 3).flatten(0, 1) in place of torch.kron(a, b)",
     "math.sqrt": "torch.tensor({n}).sqrt()",
     "math.log": "torch.tensor({n}).log()",
     "math.log2": "torch.tensor({n}).log2()",
@@ -44,10 +46,12 @@ INSTEAD_OF_NUMBER = {
     "len": "x.shape[0] in place of len(x)",
 }
 _IN_PYTHON = frozenset(["float", "int", "len", "Tensor", "FloatTensor", "LongTensor"])
+_OF_ITS_TENSOR = frozenset(["fill_diagonal_"])
+"""The size is the tensor's, whatever the call is given."""
 _OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len", "new_tensor"])
 """TorchDynamo keeps what these are given as a size (torch 2.13)."""
 _NUMBER_CALL = re.compile(
-    r"(?:(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?|\w\.(?=new_tensor\())"
+    r"(?:(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?|\w\.(?=(?:new_tensor|fill_diagonal_)\())"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
 _OF_DIGITS = re.compile(r"\s*[\d.]+\s*\)")
@@ -76,7 +80,7 @@ def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:
     ]
     if size.startswith("trunc("):  # what int makes of a float
         return next((call for call in calls if call[1] == "int"), None)
-    calls = [call for call in calls if not _OF_DIGITS.match(code, call.end())]
+    calls = [call for call in calls if call[1] in _OF_ITS_TENSOR or not _OF_DIGITS.match(code, call.end())]
     outer = next(iter(calls), None)
     if outer is None or (outer[1] == "int" and _ROOT.search(code)):
         return outer
