@@ -65,7 +65,8 @@ def test_what_is_damaged_is_made_anew(kept: Path, compilations: list[str], damag
     entry.write_bytes(whole[: len(whole) // 2] if damage is None else damage)
     assert drawn() == "<p>Hello &lt;you&gt;</p>"
     assert len(compilations) == 2
-    assert entry.read_bytes() == whole
+    assert drawn() == "<p>Hello &lt;you&gt;</p>"
+    assert len(compilations) == 2  # what was kept anew is taken
 
 
 def test_pages_are_drawn_where_nothing_can_be_kept(
