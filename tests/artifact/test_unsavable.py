@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.export import Dim
 
 import trtdiag
 from tests.harness.rows import thinned
@@ -177,3 +178,36 @@ def test_what_torch_refuses_is_said_in_its_words(tmp_path: Path, monkeypatch: py
         trtdiag.save(program, tmp_path / "m.ep")
     assert caught.value.because == "no way"
     assert not list(tmp_path.iterdir())
+
+
+class Compares(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, bool]:
+        return x * 2, x.shape[0] > 5
+
+
+def test_a_bool_that_sizes_decide_is_named(tmp_path: Path) -> None:
+    """torch's own word for it is TODO."""
+    dims = ({0: Dim("n", min=2, max=40)},)
+    exported = torch.export.export(Compares(), (torch.randn(8, 3),), dynamic_shapes=dims)
+    program = trtdiag.compile(exported, backend="reference", min_segment_ops=0)
+    assert [program(torch.randn(n, 3))[1] for n in (2, 5, 6, 40)] == [False, False, True, True]
+    with pytest.raises(ArtifactError, match="cannot write") as caught:
+        trtdiag.save(program, tmp_path / "m.ep")
+    assert caught.value.because == "the result: it has a bool that sizes decide, which torch.export does not save"
+    assert not list(tmp_path.iterdir())
+
+
+class Bits(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum() * x.new_ones((x.shape[0] & 6) + 2, (x.shape[0] | 1) + 2)
+
+
+def test_sizes_of_bits_are_read_again(tmp_path: Path) -> None:
+    """torch writes ``n & 6`` by the name of a function that it does not find when it reads."""
+    dims = ({0: Dim("n", min=2, max=40)},)
+    exported = torch.export.export(Bits(), (torch.randn(9, 4),), dynamic_shapes=dims)
+    trtdiag.save(trtdiag.compile(exported, backend="reference", min_segment_ops=0), tmp_path / "m.ep")
+    program = trtdiag.load(tmp_path / "m.ep")
+    for n in (2, 7, 8, 37, 40):
+        x = torch.randn(n, 4)
+        assert torch.equal(program(x), Bits()(x))

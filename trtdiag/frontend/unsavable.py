@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, SymBoolArgument
 from torch.utils import _pytree as pytree
 
 from trtdiag.frontend.archive.treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
@@ -96,6 +96,9 @@ def _result(exported: ExportedProgram) -> Unsavable | None:
     if not specs:
         return Unsavable("the result", "it holds nothing, which torch.export does not save", "return a tensor, or None")
     for spec in specs:
+        if isinstance(spec.arg, SymBoolArgument):
+            why = "it has a bool that sizes decide, which torch.export does not save"
+            return Unsavable("the result", why, "return tensors and numbers; compare sizes after the call")
         if isinstance(spec.arg, ConstantArgument) and not isinstance(spec.arg.value, _SAVED_RESULTS):
             kind = type(spec.arg.value).__name__
             why = f"it has {spec.arg.value!r}, and torch.export saves a {kind} in a result but cannot read it"
