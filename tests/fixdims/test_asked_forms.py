@@ -16,6 +16,7 @@ from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver.choose import choose
 from trtdiag.errors import CaptureError, DimsError
+from trtdiag.fixdims.fix import Outcome
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.inputs import input_tensors
 from trtdiag.frontend.program_of_export import attempted, input_sketch
@@ -250,3 +251,34 @@ def test_a_program_of_rest_whose_dims_are_all_pinned_has_its_names(nested: bool)
     assert fix.proven
     assert [change.sites for change in fix.changes] == [("a[0].shape[0]",), ("a[0].shape[1]",)]
     assert "(({0: 2, 1: 64},),)" in fix.code
+
+
+class Sums(torch.nn.Module):
+    def forward(self, *a: torch.Tensor) -> torch.Tensor:
+        return a[0] * 2 + a[1]
+
+
+class Named(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * 2 + y
+
+
+BATCH = Dim("batch", min=1, max=6)
+FORMS = {  # as asked, and the code that torch takes
+    "rest": (Sums(), ({0: BATCH}, {0: BATCH}), "dynamic_shapes = (({0: batch}, {0: batch}),)"),
+    "left out": (Named(), {"x": {0: BATCH}}, '"y": None'),
+}
+
+
+@pytest.mark.parametrize("case", FORMS)
+def test_a_form_that_torch_refuses_is_written_as_torch_takes_it(case: str) -> None:
+    """Its sizes are right, so that nothing but the form changes: it was called unchanged, and proven."""
+    module, asked, code = FORMS[case]
+    args = torch.randn(2, 3), torch.randn(2 if case == "rest" else 1, 3)
+    with pytest.raises(torch._dynamo.exc.UserError, match="`dynamic_shapes`"):
+        export(module, args, dynamic_shapes=asked)
+    fix = trtdiag.fix_dims(module, args, dynamic_shapes=asked)
+    assert (fix.outcome, fix.changes, fix.proven) == (Outcome.CHANGED, (), True)
+    assert code in fix.code
+    assert any("does not take the dynamic_shapes as they are written" in note for note in fix.notes)
+    export(module, args, dynamic_shapes=fix.dynamic_shapes)

@@ -40,6 +40,7 @@ def answer_of(
     found: SearchResult,
     checks: tuple[DataCheck, ...],
     notes: tuple[str, ...],
+    form_refused: str = "",
 ) -> Fix:
     """The answer that a search came to, with the export that confirms it.
 
@@ -51,6 +52,8 @@ def answer_of(
         found: The search.
         checks: What the model needs where sizes come from data; it was then exported with these assumed.
         notes: More for the reader.
+        form_refused: torch's words where it takes what was asked in no such form, as entries of ``*args`` without a
+            tuple of their own.
     """
     original = isinstance(source, ModelSource) and recipe.dynamic_shapes is not None
     refused = refusals(found)
@@ -69,6 +72,10 @@ def answer_of(
     refusing = bool(found.failure) and not found.confirmed
     # The model itself has to change first, or torch takes nothing.
     outcome = Outcome.IMPOSSIBLE if checks or refusing else fix.outcome
+    if outcome is Outcome.UNCHANGED and form_refused:
+        outcome = Outcome.CHANGED
+        said = "; ".join(told_of_model(form_refused)[:1])
+        notes = (*notes, f"torch does not take the dynamic_shapes as they are written: {said}")
     used = planned(recipe, structure, fix.plan)
     # The export without changes is the user's own, words included.
     own = outcome is Outcome.UNCHANGED and recipe.dynamic_shapes is not None

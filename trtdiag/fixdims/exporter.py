@@ -31,6 +31,9 @@ class Exporter:
         solving: The time for everything.
         original: Whether the user's own ``dynamic_shapes`` go to torch as they are.
         assume: Whether to go on where only data decides, the way the example goes.
+
+    Attributes:
+        refused: torch's words where it does not trace the model with the user's own ``dynamic_shapes``.
     """
 
     recipe: Recipe
@@ -43,6 +46,7 @@ class Exporter:
     assume: bool = False
     count: int = 0
     here: bool = False
+    refused: str = ""
 
     def attempt(self, plan: Plan, why: str) -> Tried | str:
         """One export; a text where there is no answer at all."""
@@ -71,6 +75,8 @@ class Exporter:
             return self.solving.words
         if ended.timed_out:
             return f"{ended.failure}: give torch.export more time, or make fewer dims dynamic"
+        if given is not None and ended.value is not None and not ended.value.finished:
+            self.refused = ended.value.message
         return ended.failure if ended.value is None else ended.value
 
     def data_checks(self) -> tuple[DataCheck, ...]:

@@ -166,7 +166,7 @@ def _fix_model(source: ModelSource, request: _Request) -> Fix:
         words, exporter.assume = found.failure, True
         found = search().run()
         found.failure = words
-    fix = answer_of(source, recipe, structure, plan, found, checks, exporter.notes())
+    fix = answer_of(source, recipe, structure, plan, found, checks, exporter.notes(), exporter.refused)
     return fix if checks or request.solving.look() else _with_several(fix, found, exporter, request)
 
 
