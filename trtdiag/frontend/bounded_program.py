@@ -60,16 +60,7 @@ def _rebuilt(exported: ExportedProgram, bounds: Sequence[Bound]) -> ExportedProg
     for bound in bounds:
         if bound.assumed and not bound.unneeded:
             _check(graph, bound, *shown[bound.symbol])
-    return rebuilt_program(
-        exported,
-        exported.graph_module,
-        graph,
-        exported.graph_signature,
-        exported.state_dict,
-        exported.constants,
-        ranges=ranges,
-        same_modules=True,
-    )
+    return rebuilt_program(exported, exported.graph_module, graph, ranges=ranges, same_modules=True)
 
 
 def _declared(dim: Any, narrowed: dict[str, Range]) -> Any:

@@ -16,9 +16,9 @@ def rebuilt_program(
     exported: ExportedProgram,
     root: GraphModule,
     graph: Graph,
-    signature: ExportGraphSignature,
-    state: Mapping[str, Any],
-    constants: Mapping[str, Any],
+    signature: ExportGraphSignature | None = None,
+    state: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
     *,
     example_inputs: Any = None,
     ranges: Mapping[Any, Any] | None = None,
@@ -32,11 +32,12 @@ def rebuilt_program(
         exported: Gives calling convention, ranges, guards, example inputs and verifiers.
         root: Holds the nested graphs that ``graph`` names.
         graph: The graph; it becomes the program's.
-        signature: The role of each placeholder and output of ``graph``.
+        signature: The role of each placeholder and output of ``graph``; this and what follows as in ``exported`` where
+            it is not given.
         state: Parameters and persistent buffers by name.
         constants: Other tensors and objects by name.
-        example_inputs: Those of the program; ``None``: as they are in ``exported``.
-        ranges: Its ``range_constraints``; ``None``: as they are in ``exported``.
+        example_inputs: Those of the program.
+        ranges: Its ``range_constraints``.
         same_modules: Whether the graph has the nodes of ``exported`` under their names.
         in_place: Whether ops of the graph change tensors, which programs that were taken apart into core ops do not.
         guards: Conditions beside those of ``exported``, in torch's words.
@@ -46,12 +47,12 @@ def rebuilt_program(
     made = ExportedProgram(
         root=root,
         graph=graph,
-        graph_signature=signature,
-        state_dict=dict(state),
+        graph_signature=exported.graph_signature if signature is None else signature,
+        state_dict=dict(exported.state_dict if state is None else state),
         range_constraints=dict(exported.range_constraints if ranges is None else ranges),
         module_call_graph=entries,
         example_inputs=exported.example_inputs if example_inputs is None else example_inputs,
-        constants=dict(constants),
+        constants=dict(exported.constants if constants is None else constants),
         verifiers=[TrainingIRVerifier] if in_place else exported.verifiers,
     )
     made._guards_code = list(dict.fromkeys([*exported._guards_code, *guards]))

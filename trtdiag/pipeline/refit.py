@@ -218,7 +218,7 @@ def _model(program: CompiledProgram, request: RefitRequest, new: NewWeights) -> 
         if tensor is not None and isinstance(before, torch.Tensor):
             tensor = tensor.to(before.device)
             state[name] = torch.nn.Parameter(tensor, before.requires_grad) if _is_parameter(before) else tensor
-    return rebuilt_program(found, found.graph_module, found.graph, found.graph_signature, state, dict(found.constants))
+    return rebuilt_program(found, found.graph_module, found.graph, state=state)
 
 
 def _is_parameter(tensor: torch.Tensor) -> bool:

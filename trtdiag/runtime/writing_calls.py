@@ -168,13 +168,5 @@ def _rebuilt(exported: ExportedProgram, graph: Graph, *, in_place: bool) -> Expo
         replace(spec, arg=replace(spec.arg, name=node.name)) if isinstance(node, Node) else spec
         for spec, node in zip(signature.output_specs, results, strict=True)
     ]
-    return rebuilt_program(
-        exported,
-        exported.graph_module,
-        graph,
-        ExportGraphSignature(list(signature.input_specs), outputs),
-        exported.state_dict,
-        exported.constants,
-        same_modules=True,
-        in_place=in_place,
-    )
+    signature = ExportGraphSignature(list(signature.input_specs), outputs)
+    return rebuilt_program(exported, exported.graph_module, graph, signature, same_modules=True, in_place=in_place)

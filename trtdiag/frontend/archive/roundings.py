@@ -25,15 +25,7 @@ def with_saved_roundings(exported: ExportedProgram) -> ExportedProgram:
     for node in found:
         with graph.inserting_before(copies[node]):
             _write(graph, copies[node])
-    return rebuilt_program(
-        exported,
-        exported.graph_module,
-        graph,
-        exported.graph_signature,
-        exported.state_dict,
-        exported.constants,
-        same_modules=True,
-    )
+    return rebuilt_program(exported, exported.graph_module, graph, same_modules=True)
 
 
 def _is_rounding(node: Node) -> bool:
