@@ -11,7 +11,7 @@ from torch import nn
 from torch._export.serde import serialize
 from torch.export import Dim, ExportedProgram
 
-from trtdiag.frontend.archive import quick_reader
+from trtdiag.frontend.archive import deserializer_patches
 from trtdiag.frontend.archive.read import read_archive
 
 
@@ -56,7 +56,7 @@ def test_they_are_what_torch_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     made = read_archive(tmp_path / "net.pt2").exported
     assert not calls
-    monkeypatch.setattr(quick_reader, "_MAKE", "of another torch")
+    monkeypatch.setattr(deserializer_patches, "_MAKE", "of another torch")
     torchs = read_archive(tmp_path / "net.pt2").exported
     assert len(calls) == len(values(torchs))
     assert values(made) == values(torchs)

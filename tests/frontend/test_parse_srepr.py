@@ -7,7 +7,7 @@ import sympy
 import torch.utils._sympy.functions as torch_functions
 
 from tests.harness.rows import each
-from trtdiag.frontend.archive.quick_reader import parse_srepr
+from trtdiag.frontend.archive.deserializer_patches import parse_srepr
 
 S, T = sympy.Symbol("s0", positive=True, integer=True), sympy.Symbol("u1", integer=True)
 FUNCTIONS = {name: getattr(torch_functions, name) for name in ("FloorDiv", "Mod", "PythonMod", "CeilToInt")}

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from trtdiag.frontend.archive import quick_reader
-from trtdiag.frontend.archive.quick_reader import parse_srepr
+from trtdiag.frontend.archive import deserializer_patches
+from trtdiag.frontend.archive.deserializer_patches import parse_srepr
 from trtdiag.frontend.archive.read import read_archive
 
 
@@ -49,7 +49,7 @@ def test_equal_sizes_are_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return parse_srepr(text, functions)
 
     monkeypatch.setattr(sympy, "sympify", counted)
-    monkeypatch.setattr(quick_reader, "parse_srepr", computed)
+    monkeypatch.setattr(deserializer_patches, "parse_srepr", computed)
     read = read_archive(tmp_path / "chain.pt2").exported
     # Once with its example and once without, where the file has both.
     assert 3 <= len(parsed) <= 2 * len(set(parsed))

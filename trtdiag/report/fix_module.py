@@ -15,7 +15,7 @@ from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.atomic_write import whole_file
 from trtdiag.files.bounded_read import read_whole
 from trtdiag.fixdims.fix import Fix
-from trtdiag.frontend.archive.roundings import with_saved_roundings
+from trtdiag.frontend.archive.serializable_rounding import with_saved_roundings
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
 from trtdiag.report.save import telling, write_atomically

@@ -62,9 +62,9 @@ from torch.export.pt2_archive import constants as pt2
 
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.archive.consistency import BeyondMemoryError, DisagreementError, check_agreement
+from trtdiag.frontend.archive.deserializer_patches import equal_sizes_parsed_once, values_made_at_once
 from trtdiag.frontend.archive.errors import load_failed, other_torch, refusal, unsafe
 from trtdiag.frontend.archive.object_checks import ProgramChecks
-from trtdiag.frontend.archive.quick_reader import equal_sizes_parsed_once, values_made_at_once
 from trtdiag.frontend.archive.safe_load import UnsafePickleError, load_plain
 from trtdiag.frontend.archive.schema import MismatchError, SchemaReader
 from trtdiag.frontend.archive.summary import (

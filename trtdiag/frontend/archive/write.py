@@ -19,7 +19,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.pt2_archive import PT2ArchiveWriter
 
-from trtdiag.frontend.archive.roundings import with_saved_roundings
+from trtdiag.frontend.archive.serializable_rounding import with_saved_roundings
 from trtdiag.frontend.archive.summary import CONSTANTS, EXTRA, WEIGHTS
 from trtdiag.graph.inputs import held_tensors, storage_key
 
