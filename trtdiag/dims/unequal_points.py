@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
 
 from trtdiag.symbolic import Range, ValueSet, allowed, free_symbols, holds, sub, substitute
 from trtdiag.symbolic.build import linear_terms
@@ -88,6 +90,15 @@ class UnequalPoints:
     def between(self, low: Point, high: Point) -> Point | None:
         """The allowed point in the middle of two."""
         return self._fitted({name: (low[name] + high[name]) // 2 for name in self._box})
+
+    def every(self, most: int) -> list[Point] | None:
+        """All points; ``None`` where the symbols have more values than ``most``, all taken together."""
+        counts = [values.count for values in self._values.values()]
+        if None in counts or prod(count or 0 for count in counts) > most:
+            return None
+        members = (values.members(most) for values in self._values.values())
+        points = (dict(zip(self._values, values, strict=True)) for values in product(*members))
+        return [self._whole(point) for point in points if self._allows(point)]
 
     def moved(self, base: Point, symbol: str, value: int) -> Point | None:
         """``base`` with another value of one symbol and its equals; ``None`` where the conditions do not take it."""

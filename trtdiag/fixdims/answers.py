@@ -16,11 +16,13 @@ from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child_export import exported_alone, planned
 from trtdiag.fixdims.confirmation import confirmation, refusals
+from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Change, Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failed_export import told_of_model
+from trtdiag.frontend.size_escapes import KIND, TEXT
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
@@ -30,6 +32,12 @@ UNLIKE = (
     "what was exported is another program than the model, as where the model asks whether a size is an int, makes text "
     "of one, asks torch.compiler.is_exporting(), or seeds a generator of random numbers"
 )
+
+_INSTEAD = {
+    TEXT: "torch.export has the text of a symbol there: compare the size as a number (n == 30), which it guards",
+    KIND: "torch.export has no int there: ask isinstance(n, (int, torch.SymInt))",
+}
+"""What to write in the place of each way to ask of a size what torch guards nowhere."""
 
 
 def answer_of(
@@ -62,10 +70,14 @@ def answer_of(
         proof = Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
     if refused and found.plan is not None:
         proof = Proof(ProofKind.NONE, found.proof.checked, f"the program fails at {refused[0]}")
-    unlike = "" if found.last is None or found.plan is None else found.last.on_data.unlike
-    if unlike:
-        proof = Proof(ProofKind.NONE, found.proof.checked, f"with the example inputs {unlike}")
-        notes = (*notes, UNLIKE)
+    last = None if found.plan is None else found.last
+    if last is not None and last.on_data.unlike:
+        proof = Proof(ProofKind.NONE, found.proof.checked, f"with the example inputs {last.on_data.unlike}")
+        notes = (*notes, *(_escapes(last) or (UNLIKE,)))
+    elif last is not None and last.on_data.unseen:
+        said = f"the model {last.escapes[0].how}, which torch.export guards nowhere, and {last.on_data.unseen}"
+        proof = Proof(ProofKind.NONE, found.proof.checked, said)
+        notes = (*notes, *_escapes(last))
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
     spelled = spell(asked if found.plan is None else found.plan, structure)
     fix = _answer(source, asked, found, proof, ranks, spelled, confirmation(found, refused, assumed=bool(checks)))
@@ -143,6 +155,17 @@ def _answer(
 def _named(found: SearchResult, text: str) -> str:
     """The words of torch or of a stage with sizes by the user's names."""
     return text if found.last is None else in_words(text, found.last.names)
+
+
+def _escapes(last: Tried) -> tuple[str, ...]:
+    """The lines at which the model asked of sizes what torch guards nowhere, with what to do."""
+    told = []
+    for escape in last.escapes[:MOST_OPEN]:
+        frame = escape.stack.best
+        frame = frame if frame is None or frame.inside is None else frame.inside
+        at = "" if frame is None else f" at {frame}: {frame.code.strip()}"
+        told.append(f"the model {escape.how}{at}. {_INSTEAD[escape.how]}")
+    return tuple(told)
 
 
 def _stopped(found: SearchResult) -> tuple[str, ...]:

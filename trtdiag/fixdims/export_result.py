@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
-from trtdiag.frontend.program import InputTensor, Join, Pin, Program
+from trtdiag.frontend.program import InputTensor, Join, Pin, Program, SizeEscape
 from trtdiag.frontend.real_run import RunOutcome
 from trtdiag.graph.source import NO_STACK, Stack
 from trtdiag.symbolic import free_symbols, normalise, substitute
@@ -37,13 +37,15 @@ class Run:
 class OnData:
     """What the program said to tensors: its runs, or why there are none; ``failed`` where it fails at its example.
 
-    ``unlike`` says what it gives in the place of what its model does, at the example already.
+    ``unlike`` says what it gives in the place of what its model does, at the example already; ``unseen``, at how many
+    sizes the two were not compared, where the model asks of sizes what torch guards nowhere.
     """
 
     runs: tuple[Run, ...] = ()
     unrun: str = ""
     failed: bool = False
     unlike: str = ""
+    unseen: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Tried:
         unread: Conditions that could not be read.
         pins: Dims that took one value, and why.
         joins: Dims that became one, and why.
+        escapes: Lines that asked of sizes what torch guards nowhere.
         corners: Runs at the smallest and largest sizes, where it passed.
         unrun: Why it was not run, empty where it was.
         on_data: Runs on tensors, where it passed; what they ask of the sizes is among the conditions.
@@ -82,6 +85,7 @@ class Tried:
     unread: tuple[UnparsedGuard, ...]
     pins: tuple[Pin, ...]
     joins: tuple[Join, ...]
+    escapes: tuple[SizeEscape, ...] = ()
     corners: tuple[Corner, ...] = ()
     unrun: str = ""
     on_data: OnData = OnData()
@@ -113,6 +117,7 @@ def read_program(program: Program, *, finished: bool = True) -> Tried:
         unread=tuple(gathered.unparsed),
         pins=program.pins,
         joins=program.joins,
+        escapes=program.escapes,
         seconds=program.export_s or 0.0,
     )
 

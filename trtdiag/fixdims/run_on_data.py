@@ -26,6 +26,9 @@ MOST_EQUAL = 4
 """Dims of one op that must be equal: queries have a mask, keys and values beside them."""
 MOST_EQUATIONS = 24
 """Found for one program: a cache of 12 layers declares keys and values of each apart."""
+MOST_COMPARED = 256
+"""Sets of sizes at which a model is compared that asks of sizes what torch guards nowhere.  Own choice: small models
+need a second for as many."""
 HALVINGS = 8
 """Of the way from sizes that are too large back to the smallest."""
 
@@ -46,10 +49,13 @@ def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recip
         runner = RealRunner(exported, tried.inputs, used.args, used.kwargs, seconds, used.module)
         runner.check_example(tried.hints)
     except NotRunnableError as error:
-        return replace(tried, on_data=OnData(unrun=str(error), failed=isinstance(error, FailsAtExampleError)))
+        unseen = "nothing was compared with it" if tried.escapes else ""
+        failed = isinstance(error, FailsAtExampleError)
+        return replace(tried, on_data=OnData(unrun=str(error), failed=failed, unseen=unseen))
     search = _Search(tried, plan, runner)
     search.run()
-    on_data = OnData(tuple(search.runs), search.unrun, unlike=runner.unlike)
+    unseen = search.unseen_of_model() if tried.escapes else ""
+    on_data = OnData(tuple(search.runs), search.unrun, unlike=runner.unlike, unseen=unseen)
     return replace(tried, on_data=on_data, conditions={**tried.conditions, **search.found})
 
 
@@ -86,6 +92,28 @@ class _Search:
         if largest is not None and ran.outcome is not RunOutcome.UNRUN:
             self.runs.append(self._as_run(largest, ran))
             self._bounded(base, largest, ran)
+
+    def unseen_of_model(self) -> str:
+        """Compare with the model at all sizes, where they are few; at how many that was not done, empty where at none.
+
+        A value of a symbol at which the two always differ is left out by a condition.
+        """
+        choice = self._choice()
+        points = choice.every(MOST_COMPARED)
+        if points is None:
+            return f"there are more than {MOST_COMPARED} sets of sizes to compare it at"
+        ran = [self._runner.run(point, beside_model=True) for point in points]
+        apart = [(point, each) for point, each in zip(points, ran, strict=True) if each.outcome is RunOutcome.REFUSED]
+        origin = GuardOrigin.traced("run", self._tried.escapes[0].stack)
+        for symbol in choice.free if self._runner.unlike == "" else []:
+            for value in dict.fromkeys(point[symbol] for point, _ran in apart):
+                count = sum(point[symbol] == value for point in points)
+                if count == sum(point[symbol] == value for point, _ran in apart):
+                    self.found[compare(Relation.NE, Sym(symbol), value)] = origin
+                    apart = [(point, each) for point, each in apart if point[symbol] != value]
+        self.runs += [self._as_run(*each) for each in apart[:1]]
+        unseen = sum(each.outcome is not RunOutcome.REFUSED and not each.compared for each in ran)
+        return f"it was not compared at {unseen} of {len(points)} sets of sizes" if unseen else ""
 
     def _choice(self, *more: Condition) -> UnequalPoints:
         conditions = [*self._conditions, *self.found, *more]

@@ -136,6 +136,14 @@ class Join:
 
 
 @dataclass(frozen=True)
+class SizeEscape:
+    """A line that asked of a size what torch answers without a guard: how (``makes text of a size``), and where."""
+
+    how: str
+    stack: Stack = NO_STACK
+
+
+@dataclass(frozen=True)
 class Bound:
     """What the user says of a symbol beyond what the program does.
 
@@ -211,6 +219,7 @@ class Program:
         notes: What had to be left out while reading, in words.
         pins: Dims that tracing narrowed to one value, where that can still be seen.
         joins: Dims that tracing made equal, where that can still be seen.
+        escapes: Lines that asked of sizes what torch guards nowhere, where the export happened here.
         recipe: The module with its inputs and ``dynamic_shapes`` as the user gave them, where it was exported here.
         bounds: What the user said of sizes beyond all that; the program's ranges and graph have it.
     """
@@ -231,6 +240,7 @@ class Program:
     notes: tuple[str, ...] = field(default=())
     pins: tuple[Pin, ...] = field(default=())
     joins: tuple[Join, ...] = field(default=())
+    escapes: tuple[SizeEscape, ...] = field(default=())
     recipe: Recipe | None = field(default=None, repr=False, compare=False)
     bounds: tuple[Bound, ...] = field(default=())
 

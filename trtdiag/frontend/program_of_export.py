@@ -28,6 +28,7 @@ from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
 from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.frontend.read_guards import with_ranges_of_roots
 from trtdiag.frontend.recorded_conditions import in_roots, recorded_guards
+from trtdiag.frontend.size_escapes import noting_escapes
 from trtdiag.frontend.squeezed_sizes import kept_by_squeezes
 from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_private import (
@@ -129,12 +130,13 @@ def attempted(recipe: Recipe) -> Program:
     exported = failure = env = None
     with recording() as stacks, redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # torch prints whole graphs
         try:
-            exported = recipe.export()
+            with noting_escapes() as escapes:
+                exported = recipe.export()
         except Exception as error:  # torch raises anything here; every kind is read by the caller
             failure, env = export_failure(error, None), failed_env(error)
         seconds = time.perf_counter() - started
     outcome = Exported(exported, recipe, failure, env, stacks, seconds)
-    return program_of(outcome, "the given module", SourceKind.LIVE)
+    return replace(program_of(outcome, "the given module", SourceKind.LIVE), escapes=tuple(escapes))
 
 
 # Weights that are tensor subclasses (torchao's quantized ones), as the plain tensors that they are made of, and what

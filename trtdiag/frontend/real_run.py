@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from io import StringIO
 from itertools import zip_longest
@@ -37,11 +37,15 @@ class RunOutcome(Enum):
 
 @dataclass(frozen=True)
 class Ran:
-    """One run: how it ended, torch's words or why it was not run, and the op that failed where it is known."""
+    """One run: how it ended, torch's words or why it was not run, and the op that failed where it is known.
+
+    ``compared`` says whether the model gave the same.
+    """
 
     outcome: RunOutcome
     words: str = ""
     failing: Failing = field(default_factory=Failing)
+    compared: bool = False
 
 
 class RealRunner(ShapeRunner):
@@ -110,8 +114,8 @@ class RealRunner(ShapeRunner):
             raise FailsAtExampleError(f"it fails at the example itself: {_words(error)}")
         self._compare_example()
 
-    def run(self, point: Mapping[str, int]) -> Ran:
-        """Run at ``point`` (symbol -> value)."""
+    def run(self, point: Mapping[str, int], *, beside_model: bool = False) -> Ran:
+        """Run at ``point`` (symbol -> value); ``beside_model`` compares also where little time is left."""
         if self.out_of_time:
             return Ran(RunOutcome.UNRUN, "the time for runs was over")
         why = self._too_large(point)
@@ -121,10 +125,13 @@ class RealRunner(ShapeRunner):
         first = self._tried(leaves)
         # A model takes as long as its program: sizes of 0 and 1, which torch does not trace, come before the others.
         early = time.monotonic() < self._deadline - self._seconds / 2
-        if first.outcome is RunOutcome.PASSED and (early or not {0, 1}.isdisjoint(point.values())):
+        beside_model = beside_model or early or not {0, 1}.isdisjoint(point.values())
+        if first.outcome is RunOutcome.PASSED and beside_model:
             self._compare_example()
             words, _raised = self._difference(self._maker.at(point), self._module)
-            return Ran(RunOutcome.REFUSED, words, Failing("a run beside the model")) if words else first
+            if words:
+                return Ran(RunOutcome.REFUSED, words, Failing("a run beside the model"))
+            return replace(first, compared=words is not None)
         if first.outcome is not RunOutcome.UNDECIDED or not any(self._pointing):
             return first
         # Indices that were repeated from the example may not fit these sizes; 0 fits whatever is not empty.
@@ -145,13 +152,13 @@ class RealRunner(ShapeRunner):
             self.unlike = "" if raised or self._difference(self._leaves, self._model)[0] else words
             self._model = None
 
-    def _difference(self, leaves: Sequence[Any], module: Any) -> tuple[str, bool]:
+    def _difference(self, leaves: Sequence[Any], module: Any) -> tuple[str | None, bool]:
         """What a module gives in the place of what the model does, and whether the model raises.
 
-        Empty where they agree or nothing is known.
+        Empty where they agree, ``None`` where nothing is known.
         """
         if self._model is None:
-            return "", False
+            return None, False
         watch, results = Watch(self._deadline), []
         for one in (module, self._model):
             copies = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
@@ -160,10 +167,10 @@ class RealRunner(ShapeRunner):
                 try:
                     results.append(one(*args, **kwargs))
                 except (StoppedError, MemoryError, torch.OutOfMemoryError):
-                    return "", False
+                    return None, False
                 except Exception as error:  # whatever the model raises, its program took the same
                     return (
-                        ("", False)
+                        (None, False)
                         if one is module
                         else (f"the program takes it, and the model raises {_words(error)}", True)
                     )

@@ -194,7 +194,8 @@ class Cover:
         found = search.run()
         if found.plan is None or found.last is None or not found.confirmed or found.last.unread:
             return None
-        if found.last.refused or found.last.on_data.failed or found.last.on_data.unlike or not found.proof.proven:
+        on_data = found.last.on_data
+        if found.last.refused or on_data.failed or on_data.unlike or on_data.unseen or not found.proof.proven:
             return None
         taken = taken_by_plan(found.last, found.plan, self.coordinates)
         seen = view_of(tried, start, self.coordinates)

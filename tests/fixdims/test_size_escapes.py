@@ -1,0 +1,127 @@
+"""What a model makes of the text of a size, or of whether it is an int, is compared at every size, or is not proven."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from numbers import Integral
+
+import torch
+from torch.export import Dim
+
+from tests.harness.rows import each
+from trtdiag.fixdims.fix import Fix
+from trtdiag.fixdims.run import fix_dims
+from trtdiag.frontend.factory import Recipe
+from trtdiag.frontend.program_of_export import attempted
+from trtdiag.symbolic.ranges import Range
+
+TABLE = {"30": 2.0}
+Function = Callable[[torch.Tensor], object]
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> object:
+        return self.function(x)
+
+
+def _fixed(function: Function, most: int, example: int = 7) -> Fix:
+    return fix_dims(Calls(function), (torch.randn(example, 3),), dynamic_shapes=({0: Dim("n", min=2, max=most)},))
+
+
+def _noted(function: Function) -> list[str]:
+    recipe = Recipe(Calls(function), (torch.randn(7, 3),), {}, ({0: Dim("n", min=2, max=40)},))
+    return [escape.how for escape in attempted(recipe).escapes]
+
+
+def _says(x: torch.Tensor) -> torch.Tensor:
+    print(f"{x.shape[0]} rows")
+    logging.getLogger("model").debug("%s rows", x.shape[0])
+    torch._check(x.shape[1] == 3, lambda: f"{x.shape[0]} rows of {x.shape[1]}")
+    if x.dim() == 1:
+        raise ValueError(f"{x.shape[0]} numbers")
+    return x
+
+
+ESCAPES: list[Function] = [
+    lambda x: x * 2 if f"{x.shape[0]}" == "30" else x,
+    lambda x: x * TABLE.get(str(x.shape[0]), 1.0),
+    lambda x: x * 2 if f"{x.shape}".endswith("[30, 3])") else x,
+    lambda x: x * 2 if str(x.shape[0] / 2) == "15.0" else x,
+    lambda x: x * 2 if str(x.shape[0] == 30) == "True" else x,
+    lambda x: x * 2 if isinstance(x.shape[0], int) else x,
+    lambda x: x * 2 if isinstance(x.shape[0], Integral | float) else x,
+    lambda x: x * 2 if not isinstance(x.shape[0], torch.SymInt) else x,
+]
+NONE: list[Function] = [
+    _says,
+    lambda x: x * 2 if isinstance(x.shape[0], int | torch.SymInt) else x,
+    lambda x: x * 2 if f"{x.shape[1]}" == "3" else x,
+    lambda x: x * 2 if isinstance(x.shape[0], tuple) else x,
+]
+
+
+@each("function", ESCAPES)
+def test_lines_that_ask_of_sizes_what_torch_guards_nowhere_are_noted(function: Function) -> None:
+    assert len(_noted(function)) == 1
+
+
+@each("function", NONE)
+def test_text_that_only_tells_people_and_kinds_that_are_the_same_are_not(function: Function) -> None:
+    assert not _noted(function)
+
+
+def test_nothing_is_left_behind() -> None:
+    plain = torch.SymInt.__repr__
+    _noted(NONE[0])
+    assert torch.SymInt.__repr__ is plain
+    assert "isinstance" not in globals()
+
+
+def test_a_size_that_the_text_of_it_decides_is_left_out() -> None:
+    fix = _fixed(ESCAPES[0], 40)
+    assert fix.proven
+    assert fix.plan.defs[0].range == Range(2, 29)
+    (why,) = fix.changes[0].why
+    assert (why.text, why.counterexample) == ("n != 30", "n = 30")
+    assert why.stack.best is not None
+    assert 'f"{x.shape[0]}" == "30"' in why.stack.best.code
+
+
+def test_a_size_that_being_an_int_decides_is_left_out() -> None:
+    fix = _fixed(lambda x: x * 2 if isinstance(x.shape[0], int) and x.shape[0] == 30 else x, 40)
+    assert fix.proven
+    assert fix.plan.defs[0].range == Range(2, 29)
+
+
+def test_text_without_consequence_stays_proven() -> None:
+    fix = _fixed(lambda x: {f"{x.shape[0]}": x}[f"{x.shape[0]}"], 40)
+    assert (fix.proven, fix.changes) == (True, ())
+
+
+def test_too_many_sizes_to_compare_are_not_proven_and_the_line_is_named() -> None:
+    fix = _fixed(ESCAPES[0], 400)
+    assert not fix.proven
+    assert "more than 256 sets of sizes" in fix.proof.detail
+    assert any(f"{__file__}:" in note and "compare the size as a number" in note for note in fix.notes)
+
+
+def test_an_example_that_the_text_decides_names_the_line() -> None:
+    fix = _fixed(ESCAPES[0], 40, 30)
+    assert not fix.proven
+    assert any("makes text of a size" in note and f"{__file__}:" in note for note in fix.notes)
+
+
+def test_sizes_that_decide_together_are_not_proven() -> None:
+    class Two(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.sum() + (y * 2 if f"{x.shape[0]}/{y.shape[0]}" == "6/5" else y)
+
+    dims = ({0: Dim("n", min=2, max=8)}, {0: Dim("m", min=2, max=8)})
+    fix = fix_dims(Two(), (torch.randn(7), torch.randn(4)), dynamic_shapes=dims)
+    assert not fix.proven
+    assert "x.shape[0] = 6, y.shape[0] = 5" in fix.proof.detail
