@@ -115,6 +115,11 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: torch.kron(x, x[:2, :3]),
         lambda x, n: (x[:, None, :, None] * x[:2, :3][:, None]).flatten(2, 3).flatten(0, 1),
     ),
+    "istft": (
+        lambda x, n: torch.istft(torch.complex(x, x), 4, window=torch.ones(4), length=n - 2),
+        lambda x, n: torch.istft(torch.complex(x, x), 4, window=torch.ones(4))[..., : n - 2],
+    ),
+    "bit_length": (lambda x, n: x * n.bit_length(), lambda x, n: x * (n >= 2 ** torch.arange(62)).sum()),
     "math.sqrt": (lambda x, n: x / math.sqrt(n), lambda x, n: x / torch.tensor(n).sqrt()),
     "math.log": (lambda x, n: x / math.log(n), lambda x, n: x / torch.tensor(n).log()),
     "math.log2": (lambda x, n: x / math.log2(n), lambda x, n: x / torch.tensor(n).log2()),
@@ -174,7 +179,19 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
             PYTHON,
             "math.trunc(...) in place of int(...)",
         ),
-        ("h == 144", "torch.istft(s, 16, window=torch.hann_window(16), length=n)", OP, None),
+        (
+            "h == 144",
+            "torch.istft(s, 16, window=torch.hann_window(16), length=n)",
+            OP,
+            "torch.istft(...)[..., :length], if length is at most hop_length * (frames - 1), in place of length=...",
+        ),
+        ("h == 144", "torch.istft(s, 16, window=torch.hann_window(16))", OP, None),
+        (
+            "h == 144",
+            "size = 1 << (x.shape[2] - 1).bit_length()",
+            PYTHON,
+            "(n >= 2 ** torch.arange(62)).sum(), a tensor that no shape is made of, in place of n.bit_length()",
+        ),
         ("h == 144", "y = F.max_pool2d(y, y.shape[2:])", OP, "F.adaptive_max_pool2d(x, 1), if the window is all of x,"),
         ("h == 144", "shapes = torch.as_tensor(shapes)", OP, "torch.tensor(...) in place of torch.as_tensor(...)"),
         (
@@ -195,6 +212,24 @@ def test_the_line_says_which_call(row: tuple[str, str, str, str | None]) -> None
     text, code, by, instead = row
     one = only(ASKED, STATIC, because(text, code, by))
     assert (one and one.text.partition(" at net.py:7: ")[0].removeprefix(STRICT)) == (instead and f"write {instead}")
+
+
+UNTRACED = {
+    "q, r = divmod(h, 4)": ("unsupported operand type(s) for divmod(): 'SymInt' and 'int'", "n // k and n % k"),
+    "y = x * table[h]": ("unhashable type: non-nested SymInt", "comparisons (n == 8)"),
+    "y = x * [1.0, 2.0][h > 8]": ("list indices must be integers or slices, not SymBool", "one value if ... else"),
+}
+
+
+@each("code", UNTRACED)
+def test_a_line_that_torch_does_not_trace_with_a_size_says_what_to_write(code: str) -> None:
+    told, instead = UNTRACED[code]
+    one = only(ASKED, STATIC, because(f"TypeError: {told}", code, "tracing"))
+    assert one is not None
+    assert one.text.startswith(f"write {instead}")
+    assert one.text.endswith(f" at net.py:7: {code}")
+    assert one.kept is None
+    assert only(ASKED, STATIC, because(f"TypeError: {told}", code, OP)) is None
 
 
 @each("code", ["side = int(math.sqrt(n))", "side = int(n**0.5)"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from numbers import Integral
 
@@ -31,6 +32,13 @@ class Calls(torch.nn.Module):
 
 def _fixed(function: Function, most: int, example: int = 7) -> Fix:
     return fix_dims(Calls(function), (torch.randn(example, 3),), dynamic_shapes=({0: Dim("n", min=2, max=most)},))
+
+
+def _admitted(fix: Fix) -> tuple[int, int]:
+    range_ = fix.plan.leaves["x.shape[0]"].range
+    assert range_.min is not None
+    assert range_.max is not None
+    return range_.min, range_.max
 
 
 def _noted(function: Function) -> list[str]:
@@ -125,3 +133,48 @@ def test_sizes_that_decide_together_are_not_proven() -> None:
     fix = fix_dims(Two(), (torch.randn(7), torch.randn(4)), dynamic_shapes=dims)
     assert not fix.proven
     assert "x.shape[0] = 6, y.shape[0] = 5" in fix.proof.detail
+
+
+# Python rounds each step; torch.export has one expression for several, and may see no condition at all.
+FLOATS: list[Function] = [
+    lambda x: x * 2 if x.shape[0] * 0.1 + x.shape[0] * 0.2 == x.shape[0] * 0.3 else x,
+    lambda x: x * 2 if x.shape[0] * (1 / 49) * 49 == x.shape[0] else x,
+    lambda x: x * 2 if x.shape[0] / 3 + x.shape[0] / 7 >= 10 * x.shape[0] / 21 else x,
+    lambda x: x * 2 if x.shape[0] / 2 % 1 == 0 else x,
+    lambda x: x * 2 if 2.2 * x.shape[0] // 1.1 == 2 * x.shape[0] else x,
+    lambda x: x * 2 if x.shape[0] * 0.1 == x.shape[1] / 10 * (x.shape[0] / x.shape[1]) else x,
+    lambda x: x[: torch.sym_int(x.shape[0] * 0.1 + x.shape[0] * 0.2)],
+]
+FEW_STEPS: list[Function] = [
+    lambda x: x * 2 if x.shape[0] * 0.6 >= 30 else x,
+    lambda x: x * 2 if 64 / max(x.shape[0], 3) * x.shape[0] >= 64 else x,
+    lambda x: x * 2 if x.shape[0] / 2 + 1 >= 16 else x,
+    lambda x: x * (x.shape[0] * 0.1 + x.shape[0] * 0.2),
+    lambda x: x[: math.floor(x.shape[0] * 0.3)],
+]
+
+
+@each("function", FLOATS)
+def test_floats_that_are_rounded_more_than_once_are_noted_where_they_decide(function: Function) -> None:
+    assert set(_noted(function)) == {"decides by floats of sizes that Python rounds more than once"}
+
+
+@each("function", FEW_STEPS)
+def test_floats_that_are_read_as_python_has_them_are_not_noted(function: Function) -> None:
+    assert not _noted(function)
+
+
+def test_sizes_at_which_such_floats_decide_otherwise_are_left_out() -> None:
+    fix = _fixed(FLOATS[2], 24)
+    assert fix.proven
+    program, least, most = fix.program.module(), *_admitted(fix)
+    for size in range(least, most + 1):
+        x = torch.randn(size, 3)
+        assert torch.equal(program(x), Calls(FLOATS[2])(x))
+
+
+def test_a_condition_that_holds_at_the_example_in_floats_alone_is_not_read() -> None:
+    # 10 * 0.1 + 0.2 is 1.2, and as fractions of these floats it is more than 12 / 10.
+    fix = _fixed(lambda x: x * 2 if x.shape[0] * 0.1 + 0.2 == (x.shape[0] + 2) / 10 else x, 60, 10)
+    assert (fix.outcome.value, fix.proven) == ("changed", True)
+    assert fix.plan.leaves["x.shape[0]"].value == 10

@@ -35,6 +35,8 @@ ROUNDED = {
     "round(0.35*n)": lambda n: round(0.35 * n),
     "round(1.1*n)": lambda n: round(1.1 * n),
     "math.trunc(torch.sym_float(n)**0.5)": lambda n: math.trunc(n**0.5),
+    "math.trunc(torch.sym_float(n)**1.5)": lambda n: math.trunc(n**1.5),
+    "math.ceil(100*torch.sym_float(n)**-0.5)": lambda n: math.ceil(100 * n**-0.5),
     "math.ceil(3*torch._sym_sqrt(torch.sym_float(n)))": lambda n: math.ceil(3 * math.sqrt(n)),
     "math.trunc(1.7*(5*math.ceil(n / 5)))": lambda n: math.trunc(1.7 * (5 * math.ceil(n / 5))),
 }
@@ -125,6 +127,14 @@ def test_comparisons_of_floats_are_those_of_python(text):
     assert holds_array(condition, {"n": n, "m": m}).tolist() == expected
     assert holds_array(negate(condition), {"n": n, "m": m}).tolist() == [not each for each in expected]
     assert parse_condition(to_text(condition)) == condition
+
+
+@each("text", ["math.floor(1.1**n)", "math.ceil(1000*0.9**n)", "math.trunc(1.5**n)"])
+def test_powers_of_a_fraction_are_those_of_python(text):
+    sizes = np.arange(0, 61)
+    expected = [eval(text, {"math": math, "n": n}) for n in sizes.tolist()]
+    assert evaluate_array(parse_expr(text), {"n": sizes}).tolist() == expected
+    assert [evaluate(parse_expr(text), {"n": n}) for n in sizes.tolist()] == expected
 
 
 @pytest.mark.parametrize("text", ["n + 0.1", "0.3**n", "(-0.3)**n", "n - 1e-07", "(3 / 2)**n", "n + 0.4*m"])

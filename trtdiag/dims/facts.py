@@ -104,11 +104,12 @@ class Constraint:
 
 @dataclass(frozen=True)
 class UnparsedGuard:
-    """A guard that could not be read: its text, the reason, where it was found."""
+    """A guard that could not be read: its text, the reason, where it was found, and the lines that caused it."""
 
     text: str
     why: str
     found_in: str
+    stack: Stack = field(default=NO_STACK, compare=False)
 
 
 @dataclass(frozen=True)

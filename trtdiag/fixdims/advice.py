@@ -10,7 +10,7 @@ from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.fix import BRANCH, PYTHON, Alternative, Change, Reason
-from trtdiag.fixdims.plain_numbers import no_length, no_number
+from trtdiag.fixdims.plain_numbers import no_error, no_length, no_number
 from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Range, ValueSet
@@ -148,6 +148,9 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         frame = _asking(reason)
         if frame is None or not frame.code:
             continue
+        untraced = no_error(reason, frame)
+        if untraced is not None:  # torch stops at its first error: what comes behind it is not known
+            return Alternative(untraced, None, _left(change, frame))
         text = _other_form(reason, frame) or no_length(reason, frame) or no_number(reason, frame)
         if text is None and change.kind != "multiple":
             text = (

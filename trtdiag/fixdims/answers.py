@@ -22,7 +22,7 @@ from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failed_export import told_of_model
-from trtdiag.frontend.size_escapes import KIND, TEXT
+from trtdiag.frontend.size_escapes import FLOAT, KIND, TEXT
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
@@ -35,6 +35,7 @@ UNLIKE = (
 
 _INSTEAD = {
     TEXT: "torch.export has the text of a symbol there: compare the size as a number (n == 30), which it guards",
+    FLOAT: "torch.export joins such steps into one: compare whole numbers (10 * n >= 3 * m), which it guards exactly",
     KIND: "torch.export has no int there: ask isinstance(n, (int, torch.SymInt))",
 }
 """What to write in the place of each way to ask of a size what torch guards nowhere."""
@@ -75,7 +76,7 @@ def answer_of(
         proof = Proof(ProofKind.NONE, found.proof.checked, f"with the example inputs {last.on_data.unlike}")
         notes = (*notes, *(_escapes(last) or (UNLIKE,)))
     elif last is not None and last.on_data.unseen:
-        said = f"the model {last.escapes[0].how}, which torch.export guards nowhere, and {last.on_data.unseen}"
+        said = f"the model {last.escapes[0].how}, which no guard of torch.export says, and {last.on_data.unseen}"
         proof = Proof(ProofKind.NONE, found.proof.checked, said)
         notes = (*notes, *_escapes(last))
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}

@@ -280,7 +280,8 @@ class Search:
             self.found.failure = tried.message
             return None
         unread = "; ".join(guard.text for guard in tried.unread[:2])
-        why = Reason(f"torch.export refuses it, and a condition could not be read: {unread}", by="torch.export")
+        text = f"torch.export refuses it, and a condition could not be read: {unread}"
+        why = Reason(text, tried.unread[0].stack, "torch.export")
         for site in held:
             self.notebook.of(site).because([why])
         return plan.with_static(held)

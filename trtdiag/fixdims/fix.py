@@ -46,6 +46,8 @@ class Reason:
 
 PYTHON = "a Python condition"
 """What a reason is ``by`` where the code itself asked."""
+TRACING = "tracing"
+"""The same where torch does not trace the model with the dim."""
 BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")
 """A line of code that goes two ways."""
 _MOST_TOLD = 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.export_result import Tried
-from trtdiag.fixdims.fix import Reason
+from trtdiag.fixdims.fix import TRACING, Reason
 
 if TYPE_CHECKING:
     from trtdiag.fixdims.export_loop import Search
@@ -72,4 +72,4 @@ def _note(search: Search, asked: Plan, tried: Tried, plan: Plan) -> None:
     text = f"{tried.error_type}: {first[0] if first else 'no message'}"
     for site, leaf in plan.leaves.items():
         if leaf.kind is LeafKind.STATIC and asked.leaves[site].kind is not LeafKind.STATIC:
-            search.notebook.of(site).because([Reason(text, tried.stack, "tracing")])
+            search.notebook.of(site).because([Reason(text, tried.stack, TRACING)])

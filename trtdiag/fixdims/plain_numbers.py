@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trtdiag.fixdims.fix import BRANCH, PYTHON, Reason
+from trtdiag.fixdims.fix import BRANCH, PYTHON, TRACING, Reason
 from trtdiag.graph.source import Frame
 
 # By the call, as of torch 2.13.
@@ -44,16 +44,27 @@ INSTEAD_OF_NUMBER = {
     "float": "torch.sym_float({n})",
     "int": "math.trunc(...) in place of int(...)",
     "len": "x.shape[0] in place of len(x)",
+    "bit_length": "(n >= 2 ** torch.arange(62)).sum(), a tensor that no shape is made of, in place of n.bit_length()",
+    "istft": "torch.istft(...)[..., :length], if length is at most hop_length * (frames - 1), in place of length=...",
 }
-_IN_PYTHON = frozenset(["float", "int", "len", "Tensor", "FloatTensor", "LongTensor"])
+_INSTEAD_OF_ERROR = {
+    "for divmod()": "n // k and n % k in place of divmod(n, k)",
+    "unhashable type: non-nested SymInt": "comparisons (n == 8) in place of looking a size up in a dict, set or cache",
+    "SymBool": "one value if ... else another in place of an index by a condition",
+    "BooleanAtom": "one value if ... else another in place of a lookup by a condition",
+}
+"""By torch's words where it does not trace a line with a size (2.13)."""
+_IN_PYTHON = frozenset(["float", "int", "len", "bit_length", "Tensor", "FloatTensor", "LongTensor"])
 _OF_ITS_TENSOR = frozenset(["fill_diagonal_"])
 """The size is the tensor's, whatever the call is given."""
 _OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len", "new_tensor"])
 """TorchDynamo keeps what these are given as a size (torch 2.13)."""
 _NUMBER_CALL = re.compile(
-    r"(?:(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?|\w\.(?=(?:new_tensor|fill_diagonal_)\())"
+    r"(?:(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?|[\w\])]\.(?=(?:new_tensor|fill_diagonal_|bit_length)\())"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
+_ONLY_WITH = {"interpolate": "scale_factor", "istft": "length"}
+"""The argument that is the plain number."""
 _OF_DIGITS = re.compile(r"\s*[\d.]+\s*\)")
 _BY_STEPS = "aten.tensor_split.sections"
 """What LSTM, GRU and RNN are taken apart into (torch 2.13), where the model's line has no such call."""
@@ -75,8 +86,7 @@ def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:
     calls = [
         call
         for call in _NUMBER_CALL.finditer(code)
-        if (call[1] in _IN_PYTHON or call[1].startswith("math.")) is in_python
-        and (call[1] != "interpolate" or "scale_factor" in code)
+        if (call[1] in _IN_PYTHON or call[1].startswith("math.")) is in_python and _ONLY_WITH.get(call[1], "") in code
     ]
     if size.startswith("trunc("):  # what int makes of a float
         return next((call for call in calls if call[1] == "int"), None)
@@ -96,6 +106,14 @@ def _open_at(between: str) -> bool:
         if not open_:
             return False
     return True
+
+
+def no_error(reason: Reason, frame: Frame) -> str | None:
+    """What to write in a line that torch does not trace with a size."""
+    instead = next((words for told, words in _INSTEAD_OF_ERROR.items() if told in reason.text), None)
+    if instead is None or reason.by != TRACING:
+        return None
+    return f"write {instead} at {frame}: {frame.code.strip()}"
 
 
 def no_number(reason: Reason, frame: Frame) -> str | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from weakref import finalize
 
@@ -17,6 +20,7 @@ from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols
 
 _MOST_TRIES = 24
+_FLOATS = re.compile(r"\d\.\d|[Ff]loat|[Ss]qrt|TrueDiv|[^/]/[^/]")
 _TRACED_FROM = 2
 
 
@@ -53,7 +57,7 @@ def read_guards(program: Program) -> tuple[ReadGuard, ...]:
     found = _READ.get(id(program))
     if found is None:
         sites = Sites(program)
-        found = tuple(_read(guard, sites) for guard in program.guards)
+        found = tuple(_read(guard, sites, program.hints) for guard in program.guards)
         _remember(program, found)
     return found
 
@@ -63,13 +67,21 @@ def _remember(program: Program, found: tuple[ReadGuard, ...]) -> None:
     finalize(program, _READ.pop, id(program), None)
 
 
-def _read(guard: RawGuard, sites: Sites) -> ReadGuard:
+def _read(guard: RawGuard, sites: Sites, example: Mapping[str, int]) -> ReadGuard:
     try:
-        return ReadGuard(guard, read_guard(guard, sites))
+        condition = read_guard(guard, sites)
     except KeyError as error:
         return ReadGuard(guard, None, f"{error.args[0]} is no dim of an input")
     except ExpressionError as error:
         return ReadGuard(guard, None, str(error))
+    if not _FLOATS.search(str(guard.condition)):
+        return ReadGuard(guard, condition)
+    with suppress(OverflowError):  # torch records what held at the example
+        if free_symbols(condition) <= example.keys() and not holds(condition, example):
+            return ReadGuard(
+                guard, None, f"{guard.condition} holds at the example in floats alone, as they are rounded"
+            )
+    return ReadGuard(guard, condition)
 
 
 def with_ranges_of_roots(program: Program) -> Program:

@@ -1,7 +1,8 @@
-"""Notes where a model asks of a size, while it is exported, what torch answers without a guard.
+"""Notes where a model asks of a size, while it is exported, what torch answers without a guard, or with another one.
 
 The text of a size is that of a symbol then, and a size is no ``int``: what the model makes of such an answer shows in
-no condition, at no size.
+no condition, at no size.  Floats that are made of sizes are expressions of sympy, which joins factors and sums that
+Python rounds one after the other: ``n * 0.1 + n * 0.2 == n * 0.3`` is no guard at all.
 """
 
 from __future__ import annotations
@@ -9,81 +10,177 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from functools import cache
+from math import frexp, isfinite
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from trtdiag.frontend.guard_stacks import python_stack
 from trtdiag.frontend.program import SizeEscape
 from trtdiag.graph.source import Frame
+from trtdiag.symbolic.float_factors import inexact
 
 TEXT = "makes text of a size"
 KIND = "asks whether a size is an int"
+FLOAT = "decides by floats of sizes that Python rounds more than once"
 _NUMBERS: dict[type, Any] = {torch.SymInt: 2, torch.SymFloat: 0.5, torch.SymBool: True}
 """What stands in the place of each while nothing is exported."""
 _TELLING = frozenset(
     ["print", "log", "debug", "info", "warn", "warning", "warning_once", "info_once", "error", "exception", "critical"]
 )
 """Calls that say something to people, and to nothing in the model."""
+_MADE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "sym_max", "sym_min", "neg", "abs")
+_ROUNDED = ("floor", "ceil", "trunc", "round", "int")
+_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+_THROUGH = re.compile(r"/torch/(__init__|overrides|fx/experimental/\w+|_export/non_strict_utils)\.py$")
+"""Where torch's own functions of sizes stand, as ``torch.sym_int``, and what an export has between them."""
 _INSTALLED = (str(Path(torch.__file__).parents[1]), str(Path(ast.__file__).parent))
+
+
+class _Floats(NamedTuple):
+    """What is known of how a float was made of sizes.
+
+    Attributes:
+        rounded: It was, once at least.
+        factor: A number that is no small fraction has a part in it, as 0.1 has.
+        joined: sympy may have made one step of several that round.
+    """
+
+    rounded: bool = False
+    factor: bool = False
+    joined: bool = False
+
+
+class _Watch:
+    """Takes the place of methods of sizes, and notes who calls them."""
+
+    def __init__(self) -> None:
+        self.noted: dict[tuple[str, int, str], SizeEscape] = {}
+
+    def note(self, how: str, frame: FrameType) -> None:
+        asking = _asking(frame, through=how == FLOAT)
+        if asking is not None and not (how == TEXT and _tells(asking)):
+            key = (asking.f_code.co_filename, asking.f_lineno, how)
+            if key not in self.noted:
+                self.noted[key] = SizeEscape(how, python_stack(asking))
+
+    def text(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def text(value: Any, **options: Any) -> Any:
+            self.note(TEXT, sys._getframe(1))
+            return plain(value, **options)
+
+        return text
+
+    def kind(self, value: Any, kinds: Any) -> bool:
+        answer = builtins.isinstance(value, kinds)
+        if type(value) in _NUMBERS and builtins.isinstance(_NUMBERS[type(value)], kinds) is not answer:
+            self.note(KIND, sys._getframe(1))
+        return answer
+
+    def made(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*values: Any) -> Any:
+            result = plain(*values)
+            if type(result) is torch.SymFloat:
+                result.trtdiag_floats = _joined(name, values)  # type: ignore[attr-defined]  # ours alone
+            return result
+
+        return made
+
+    def rounded(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def rounded(value: Any, *digits: Any) -> Any:
+            if _floats(value).joined:
+                self.note(FLOAT, sys._getframe(1))
+            return plain(value, *digits)
+
+        return rounded
+
+    def compared(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def compared(left: Any, right: Any) -> Any:
+            one, other = _floats(left), _floats(right)
+            two = type(right) is torch.SymFloat and one.rounded and other.rounded and (one.factor or other.factor)
+            if one.joined or other.joined or two:
+                self.note(FLOAT, sys._getframe(1))
+            return plain(left, right)
+
+        return compared
+
+    def methods(self) -> Iterator[tuple[Any, str, Any]]:
+        """Each class and name with what takes the place of its method."""
+        for kind in (*_NUMBERS, torch.Tensor):
+            yield kind, "__repr__", self.text(kind.__repr__)
+        for kind in (torch.SymInt, torch.SymFloat):
+            for name in (*_MADE, *(f"r{name}" for name in _MADE)):
+                if hasattr(kind, f"__{name}__"):
+                    yield kind, f"__{name}__", self.made(name, getattr(kind, f"__{name}__"))
+        for name in _COMPARED:
+            yield torch.SymFloat, f"__{name}__", self.compared(getattr(torch.SymFloat, f"__{name}__"))
+        for name in _ROUNDED:
+            yield torch.SymFloat, f"__{name}__", self.rounded(getattr(torch.SymFloat, f"__{name}__"))
 
 
 @contextmanager
 def noting_escapes() -> Iterator[list[SizeEscape]]:
-    """Note each line outside torch that makes text of a size, or asks what kind of number it is.
+    """Note each line outside torch that makes text of a size, asks what kind it is of, or decides by such floats.
 
     Text in a statement that only tells people of it, and in one that raises, does not count.  Kinds are noted of lines
     in files that belong to no installed package.
     """
-    noted: dict[tuple[str, int, str], SizeEscape] = {}
-    escapes: list[SizeEscape] = []
-
-    def note(how: str) -> None:
-        frame = _asking(sys._getframe(2))
-        if frame is None or (how == TEXT and _tells(frame)):
-            return
-        key = (frame.f_code.co_filename, frame.f_lineno, how)
-        if key not in noted:
-            noted[key] = SizeEscape(how, python_stack(frame))
-
-    texts = {kind: kind.__repr__ for kind in (*_NUMBERS, torch.Tensor)}
-    modules = _own_modules()
+    watch, escapes = _Watch(), list[SizeEscape]()
+    modules, methods = _own_modules(), list(watch.methods())
+    plain = [(kind, name, getattr(kind, name)) for kind, name, _method in methods]
     try:
-        for kind, plain in texts.items():
-            kind.__repr__ = _noting_text(plain, note)  # type: ignore[method-assign]  # restored below
+        for kind, name, method in methods:
+            setattr(kind, name, method)
         for names in modules:
-            names["isinstance"] = _noting_kind(note)
+            names["isinstance"] = watch.kind
         yield escapes
     finally:
-        for kind, plain in texts.items():
-            kind.__repr__ = plain  # type: ignore[method-assign]
+        for kind, name, method in plain:
+            setattr(kind, name, method)
         for names in modules:
             names.pop("isinstance", None)
-        escapes.extend(noted.values())
+        escapes.extend(watch.noted.values())
 
 
-def _noting_text(plain: Callable[..., str], note: Callable[[str], None]) -> Callable[..., str]:
-    def text(self: Any, **options: Any) -> str:
-        note(TEXT)
-        return plain(self, **options)
-
-    return text
+def _floats(value: Any) -> _Floats:
+    if type(value) is float:
+        return _Floats(factor=isfinite(value) and inexact(Fraction(value)))
+    return getattr(value, "trtdiag_floats", _Floats()) if type(value) is torch.SymFloat else _Floats()
 
 
-def _noting_kind(note: Callable[[str], None]) -> Callable[[Any, Any], bool]:
-    def asked(value: Any, kinds: Any) -> bool:
-        answer = builtins.isinstance(value, kinds)
-        if type(value) in _NUMBERS and builtins.isinstance(_NUMBERS[type(value)], kinds) is not answer:
-            note(KIND)
-        return answer
+def _scales(value: Any) -> bool:
+    return type(value) in (int, float) and frexp(value)[0] not in (0.5, -0.5)
 
-    return asked
+
+def _joined(name: str, values: Sequence[Any]) -> _Floats:
+    """How the result of one step was made."""
+    parts = list(map(_floats, values))
+    rounded, factor, joined = (any(part) for part in zip(*parts, strict=True))
+    # Numbers beside a factor: sympy makes one of 0.1 and 3, and floats times a power of 2 are exact.
+    scaled = factor and all(part.factor or _scales(value) for part, value in zip(parts, values, strict=True))
+    match name.removeprefix("r"):
+        case "add" | "sub":
+            return _Floats(rounded or factor, factor, joined or rounded)
+        case "mul":
+            return _Floats(rounded or factor, factor, joined or scaled)
+        case "truediv":
+            below = values[0] if name == "rtruediv" else values[1]
+            exact = type(below) in (int, float) and not _scales(below)
+            return _Floats(rounded or factor or not exact, factor, joined or scaled)
+        case "pow":
+            return _Floats(True, False, joined or factor)
+        case "floordiv" | "mod":  # torch's are not Python's: 11.0 // 1.1 is 9.0, and (n / 2) % 1 is 0 to sympy
+            return _Floats(True, factor, True)
+        case _:
+            return _Floats(rounded, factor, joined)
 
 
 def _own_modules() -> list[dict[str, Any]]:
@@ -99,12 +196,18 @@ def _own_modules() -> list[dict[str, Any]]:
     ]
 
 
-def _asking(frame: FrameType | None) -> FrameType | None:
-    """The frame that asks, outside Python's own modules; ``None`` where it is one of torch's."""
+def _asking(frame: FrameType | None, *, through: bool) -> FrameType | None:
+    """The frame that asks, outside Python's own modules; ``None`` where it is one of torch's.
+
+    ``through`` goes on behind torch's functions of sizes.
+    """
     while frame is not None:
-        package = Frame(frame.f_code.co_filename, 0).package
-        if package != "python":
-            return None if package in ("torch", "sympy", "trtdiag") else frame
+        if through and _THROUGH.search(frame.f_code.co_filename):
+            frame = frame.f_back
+            continue
+        here = Frame(frame.f_code.co_filename, 0)
+        if here.package != "python":
+            return None if here.is_plumbing else frame
         frame = frame.f_back
     return None
 

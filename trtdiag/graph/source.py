@@ -13,7 +13,7 @@ _STDLIB = str(PurePath(sysconfig.get_paths()["stdlib"]))
 _PACKAGES = ("site-packages", "dist-packages")
 OWN = "trtdiag"
 _HERE = Path(__file__).parents[1]
-_PLUMBING = ("torch", "python", OWN)
+_PLUMBING = ("torch", "sympy", "python", OWN)
 
 
 @lru_cache(maxsize=4096)
@@ -69,7 +69,7 @@ class Frame:
 
     @property
     def is_plumbing(self) -> bool:
-        """Whether it is a line of torch, Python or this package: of none that a model is written in."""
+        """Whether it is a line of torch, sympy, Python or this package: of none that a model is written in."""
         return self.package in _PLUMBING
 
     @property

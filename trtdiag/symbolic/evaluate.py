@@ -46,7 +46,7 @@ def holds(condition: Condition, values: Values) -> bool:
 
 
 def power_value(base: Number, exponent: Number) -> Number:
-    """``base ** exponent``; the exponent must be an integer of zero or more, or a half.
+    """``base ** exponent``, the float next to it where that is no integer; the exponent is one, from 0 on, or a half.
 
     Raises:
         OverflowError: The result would be huge.
@@ -59,7 +59,8 @@ def power_value(base: Number, exponent: Number) -> Number:
     bits = max(abs(base.numerator), base.denominator).bit_length()
     if bits > 1 and bits * exponent > MOST_POWER_BITS:
         raise OverflowError(f"{base} ** {exponent} is too large")
-    return base ** int(exponent)
+    power = base ** int(exponent)
+    return power if power.denominator == 1 else as_float(power)
 
 
 @lru_cache(maxsize=1 << 13)

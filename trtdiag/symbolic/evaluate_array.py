@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from math import sqrt
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from trtdiag.symbolic import checked_arrays
 from trtdiag.symbolic.build import Number
 from trtdiag.symbolic.checked_arrays import Array, Ints, ints
-from trtdiag.symbolic.evaluate import MOST_POWER_BITS
+from trtdiag.symbolic.evaluate import MOST_POWER_BITS, power_value
 from trtdiag.symbolic.expr import Condition, Expr, Relation
 from trtdiag.symbolic.fold import Fold
 from trtdiag.symbolic.patterns import Mask
@@ -191,14 +192,20 @@ class _Points(Fold[_Values, Array | bool]):
         return _Values(top, bottom, _both(value.defined, np.asarray(value.top.values >= 0)))
 
     def general_power(self, base: _Values, exponent: _Values) -> _Values:
-        if _fractional(base, exponent):
+        top, bottom = base.top.constant, base.bottom.constant
+        number = None if top is None or bottom in (None, 1) else Fraction(top, bottom)
+        if _fractional(exponent) or (_fractional(base) and number is None):
             raise OverflowError("a power of fractions is not computed for many points")
         low, high = exponent.top.tight().low, exponent.top.tight().high
         if high > 64:
             raise OverflowError("a power is too large to be computed")
         result = _Values(base.top, _ONE, False)
         for count in range(max(low, 0), high + 1):
-            here = self.powered(base, _Values(ints(count), _ONE, True))
+            if number is None:
+                here = self.powered(base, _Values(ints(count), _ONE, True))
+            else:
+                value = power_value(number, count)
+                here = _Values(ints(value.numerator), ints(value.denominator), base.defined)
             result = _choose(np.asarray(exponent.top.values == count), here, result)
         return _Values(result.top, result.bottom, _both(result.defined, _both(base.defined, exponent.defined)))
 

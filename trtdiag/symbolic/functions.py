@@ -38,6 +38,8 @@ class FunctionError(Exception):
 Node = Expr | Condition
 MOST_EXPONENT = 64  # sizes are integers of 64 bits; a higher power of one is no size
 MOST_NUMBER_EXPONENT = 1024
+MOST_HALVES = 7
+"""Of the exponent of a root: ``n ** 3.5``."""
 MOST_RUNS_OF_BITS = 4
 MOST_COMPARED_NODES = 500  # each comparison of two conditions writes both of them twice
 
@@ -58,6 +60,10 @@ def power(base: Expr, exponent: Expr) -> Expr:
     if isinstance(exponent, Num):
         if exponent.value == HALF:
             return build_functions.power(base, exponent)
+        twice = 2 * exponent.value
+        if isinstance(exponent.value, Fraction) and twice.denominator == 1 and -1 <= twice <= MOST_HALVES:
+            # A float of its own, as near to it as the product: no whole number but that of a square is so near.
+            return build.mul(power(base, build.number(exponent.value - HALF)), root(base))
         if not isinstance(exponent.value, int):
             told = to_text(exponent).replace(" ", "")
             raise FunctionError(f"the power {told} gives a number that is not rational")
