@@ -240,3 +240,22 @@ def test_sizes_that_are_refused_together_cost_one_of_them_its_least() -> None:
     assert sorted(change.kept or () for change in fix.changes) == [(63, 64)]
     for size in ((1, 2), (3, 2), (64, 64)):
         assert torch.equal(fix.program.module()(x := torch.rand(size)), x * 2)
+
+
+class CountsUpToItsSize(torch.nn.Module):
+    """torch.export checks that there are 2 counts at least, as if no size were 1."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.bincount(x, minlength=x.shape[0])
+
+
+def test_a_size_at_which_a_check_refuses_data_that_the_model_takes_is_left_out() -> None:
+    fix = fix_dims(
+        CountsUpToItsSize(), (torch.tensor([3, 1, 2, 0, 4]),), dynamic_shapes=({0: Dim("n", min=1, max=40)},)
+    )
+    assert fix.proven
+    assert fix.plan.defs[0].range.min == 2
+    program = fix.program.module()
+    for size in (2, 3, 40):
+        x = torch.zeros(size, dtype=torch.int64)
+        assert torch.equal(program(x), torch.bincount(x, minlength=size))

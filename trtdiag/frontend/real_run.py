@@ -25,6 +25,8 @@ from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.symbolic import free_symbols
 from trtdiag.wording import first_line
 
+_WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
 
 class RunOutcome(Enum):
     """How a run ended."""
@@ -87,6 +89,9 @@ class RealRunner(ShapeRunner):
         self._pointing = [
             tensor.placeholder in indices and isinstance(leaf, torch.Tensor) for leaf, tensor in self._pairs()
         ]
+        self._whole = [getattr(each, "dtype", None) in _WHOLE for each in self._leaves]
+        self._asserts = any(node.target is torch.ops.aten._assert_scalar.default for node in exported.graph.nodes)
+        """Checks of sizes from data, which torch bounds as if no size were 0 or 1."""
         self._maker = InputMaker(inputs, self._leaves, indices)
         self._known = {symbol for tensor in inputs for dim in tensor.dims for symbol in free_symbols(dim.expr)}
         self._deadline = time.monotonic() + seconds
@@ -116,17 +121,20 @@ class RealRunner(ShapeRunner):
 
     def run(self, point: Mapping[str, int], *, beside_model: bool = False) -> Ran:
         """Run at ``point`` (symbol -> value); ``beside_model`` compares also where little time is left."""
-        if self.out_of_time:
-            return Ran(RunOutcome.UNRUN, "the time for runs was over")
-        why = self._too_large(point)
+        why = "the time for runs was over" if self.out_of_time else self._too_large(point)
         if why:
             return Ran(RunOutcome.UNRUN, why)
-        leaves = self._maker.at(point)
-        first = self._tried(leaves)
+        low = not {0, 1}.isdisjoint(point.values())
+        first = self._tried(self._maker.at(point))
+        if first.outcome is RunOutcome.UNDECIDED and self._taken_by_model(self._maker.at(point)):
+            return _refused(first)
+        if low and self._asserts:
+            zeros = self._tried(self._with_zeros(point, self._whole))
+            if zeros.outcome is RunOutcome.UNDECIDED and self._taken_by_model(self._with_zeros(point, self._whole)):
+                return _refused(zeros)
         # A model takes as long as its program: sizes of 0 and 1, which torch does not trace, come before the others.
         early = time.monotonic() < self._deadline - self._seconds / 2
-        beside_model = beside_model or early or not {0, 1}.isdisjoint(point.values())
-        if first.outcome is RunOutcome.PASSED and beside_model:
+        if first.outcome is RunOutcome.PASSED and (beside_model or early or low):
             self._compare_example()
             words, _raised = self._difference(self._maker.at(point), self._module)
             if words:
@@ -135,11 +143,12 @@ class RealRunner(ShapeRunner):
         if first.outcome is not RunOutcome.UNDECIDED or not any(self._pointing):
             return first
         # Indices that were repeated from the example may not fit these sizes; 0 fits whatever is not empty.
-        zeros = [
-            torch.zeros_like(leaf) if points else leaf for leaf, points in zip(leaves, self._pointing, strict=True)
-        ]
-        again = self._tried(zeros)
+        again = self._tried(self._with_zeros(point, self._pointing))
         return again if again.outcome is not RunOutcome.UNDECIDED else first
+
+    def _with_zeros(self, point: Mapping[str, int], which: Sequence[bool]) -> list[Any]:
+        leaves = zip(self._maker.at(point), which, strict=True)
+        return [torch.zeros_like(leaf) if zero else leaf for leaf, zero in leaves]
 
     def _compare_example(self) -> None:
         """Leave the model out of it where the program is another than it already at the example."""
@@ -151,6 +160,14 @@ class RealRunner(ShapeRunner):
             # A model that raises there, or is never twice the same, is no measure.
             self.unlike = "" if raised or self._difference(self._leaves, self._model)[0] else words
             self._model = None
+
+    def _taken_by_model(self, leaves: Sequence[Any]) -> bool:
+        """Whether the model, which agrees with its program at the example, runs with these inputs."""
+        self._compare_example()
+        if self._model is None:
+            return False
+        with put_back(self._model.buffers()):
+            return self._error(leaves, Watch(self._deadline), self._model) is None
 
     def _difference(self, leaves: Sequence[Any], module: Any) -> tuple[str | None, bool]:
         """What a module gives in the place of what the model does, and whether the model raises.
@@ -169,11 +186,8 @@ class RealRunner(ShapeRunner):
                 except (StoppedError, MemoryError, torch.OutOfMemoryError):
                     return None, False
                 except Exception as error:  # whatever the model raises, its program took the same
-                    return (
-                        (None, False)
-                        if one is module
-                        else (f"the program takes it, and the model raises {_words(error)}", True)
-                    )
+                    raised = one is not module
+                    return f"the program takes it, and the model raises {_words(error)}" if raised else None, raised
         words = difference(*results)
         return (f"the program gives {words}, compared with the model" if words else ""), False
 
@@ -204,12 +218,12 @@ class RealRunner(ShapeRunner):
             outcome = RunOutcome.REFUSED if search.by_sizes(node, error) else RunOutcome.UNDECIDED
         return Ran(outcome, words, search.described(node))
 
-    def _error(self, leaves: Sequence[Any], watch: Watch) -> Exception | None:
+    def _error(self, leaves: Sequence[Any], watch: Watch, module: Any = None) -> Exception | None:
         with self._around(watch):
             args, kwargs = pytree.tree_unflatten(list(leaves), self._spec)
             try:
-                self._module(*args, **kwargs)
-            except Exception as error:  # whatever the program raises is the answer
+                (module or self._module)(*args, **kwargs)
+            except Exception as error:  # whatever it raises is the answer
                 return error
         return None
 
@@ -228,6 +242,10 @@ class RealRunner(ShapeRunner):
             trusted_calls_checked(self._module),
         ):
             yield
+
+
+def _refused(ran: Ran) -> Ran:
+    return replace(ran, outcome=RunOutcome.REFUSED, words=f"{ran.words}, and the model takes the same")
 
 
 def _words(error: BaseException) -> str:
