@@ -74,3 +74,18 @@ def test_an_engine_that_reads_a_size_by_such_a_factor_beside_what_it_is_made_of_
     for length in (5, 6, 10, 15, 99, 100):
         x = torch.randn(2, 3, length)
         torch.testing.assert_close(program(x), Both()(x))
+
+
+def test_a_float_of_a_size_outside_is_computed_inside_of_the_size() -> None:
+    """As tables of positions divide by a quotient of sizes: what enters an engine as a number is an integer."""
+
+    class Positions(nn.Module):
+        def forward(self, x: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+            side = x.shape[0] // 2
+            return (torch.arange(side) / (side / 4) * scale).sin().relu(), x.unique()
+
+    dims = ({0: Dim("n", min=4, max=31)}, None)
+    program = compiled(Positions(), (torch.ones(10), torch.ones(1)), dynamic_shapes=dims)
+    for length in (4, 5, 18, 31):
+        given = torch.ones(length), torch.full((1,), 0.7)
+        torch.testing.assert_close(program(*given), Positions()(*given))

@@ -66,6 +66,7 @@ class SizeNode:
         sources: What gives it outside of engines: dims of the program's inputs, and of tensors born from data;
             ``None`` where only its operands do.
         before: The ops that must have run before PyTorch can compute it.
+        real: Whether it is a float; what enters an engine as a number is an integer.
     """
 
     name: str
@@ -74,6 +75,7 @@ class SizeNode:
     operands: tuple[str, ...]
     sources: tuple[DimSource, ...] | None
     before: frozenset[int]
+    real: bool = False
 
 
 def edges_after(before: Sequence[tuple[int, ...]]) -> Sequence[Sequence[int]]:

@@ -221,7 +221,8 @@ class _Reading:
 
     def _computed_size(self, node: Node) -> None:
         values = self._values.read(node)
-        expr = values[0].expr if values and isinstance(values[0], NumberValue) else None
+        number = values[0] if values and isinstance(values[0], NumberValue) else NumberValue("int", None)
+        expr = number.expr
         operands = tuple(argument.name for argument in node.all_input_nodes)
         sources = None if expr is None else self._extents.solve(expr)
         before: set[int] = set()
@@ -233,7 +234,8 @@ class _Reading:
                     before |= self._sizes[argument.name].before
         else:
             before |= {self._born[source.tensor] for source in sources if source.tensor in self._born}
-        self._sizes[node.name] = SizeNode(node.name, expr, False, operands, sources, frozenset(before))
+        real = number.kind == "float"
+        self._sizes[node.name] = SizeNode(node.name, expr, False, operands, sources, frozenset(before), real)
 
     def _finish(self) -> OpGraph:
         ops, outputs = self._ops, self._outputs

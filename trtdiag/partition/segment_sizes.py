@@ -72,7 +72,7 @@ def segment_sizes(
     """Return how a segment gets each size that its ops take.
 
     A size is computed from the dims of the segment's tensor inputs where they give all of its symbols; else by its own
-    op where that reads tensors and sizes of the segment; else it enters as a tensor.
+    op where that reads tensors and sizes of the segment, or gives a float; else it enters as a tensor.
 
     Args:
         graph: The sizes.
@@ -96,6 +96,7 @@ class _Sizes:
         for name in inputs:
             self._extents.add(name, graph.tensors[graph.tensor_index[name]].value)
         self._recomputed: dict[str, LocalSize | None] = {}
+        self._partly: set[str] = set()  # floats of sizes that enter
 
     def get(self, wanted: Iterable[str]) -> tuple[tuple[LocalSize, ...], tuple[SizeInput, ...]]:
         """Return the wanted sizes with the operands that they need, operands first."""
@@ -146,6 +147,11 @@ class _Sizes:
         if size.given or any(o not in self._graph.sizes and o not in self._at_hand for o in size.operands):
             return False
         inside = [o not in self._graph.sizes or self._recomputed[o] is not None for o in size.operands]
+        if size.real:  # no float enters, but the sizes that it is made of
+            if not all(inside) or any(o in self._partly for o in size.operands):
+                self._partly.add(size.name)
+            return True
+        inside = [known and o not in self._partly for o, known in zip(size.operands, inside, strict=True)]
         # Of what only its operands give, or a dim of a tensor that is made here, PyTorch has nothing before it runs.
         sources = size.sources or ()
         late = size.sources is None or any(source.tensor in self._inside for source in sources)
