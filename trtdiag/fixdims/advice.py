@@ -30,6 +30,7 @@ _OTHER_FORM = {
     "cdist": 'give torch.cdist at {} compute_mode="donot_use_mm_for_euclid_dist": by default it computes another way'
     " where there are more than 25 rows",
 }
+_SIZE = re.compile(r"[A-Za-z_][\w.\[\]'\"]*(?![\w.\[\]'\"(])")
 _SLICE = re.compile(r"\[[^\]]*:")
 _BETWEEN_SIZES = re.compile(r".+ (==|!=|<=|>=) .*[A-Za-z].*", re.DOTALL)
 
@@ -228,12 +229,17 @@ def _causes(change: Change) -> list[Reason]:
 
 
 def _all_of(change: Change, frame: Frame, before: Leaf, asked: Plan) -> tuple[int, int] | None:
-    """All requested values, where this line is the only cause."""
+    """All requested values, where this line is the only cause, and they alone decide what it took."""
     requested = values_of(before, asked)
     if requested is None or requested.count is None:
         return None
-    alone = all(_asking(reason) == frame for reason in _causes(change))
+    alone = all(_asking(reason) == frame and not _of_several(reason.text) for reason in _causes(change))
     return (requested.count, requested.count) if alone else None
+
+
+def _of_several(text: str) -> bool:
+    """Whether ``int`` took the number of several sizes: left open, torch.export may ask something else of them."""
+    return text.startswith("trunc(") and len(set(_SIZE.findall(text))) > 1
 
 
 def _left(change: Change, frame: Frame) -> str:

@@ -16,9 +16,9 @@ from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pinned_dims import PinnedGroup
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.frontend.program import InputDim
-from trtdiag.symbolic import Progression, ValueSet, evaluate, free_symbols, to_text
+from trtdiag.symbolic import Progression, ValueSet, allowed, evaluate, free_symbols, substitute, to_text
 from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import Condition, Sym
+from trtdiag.symbolic.expr import Compare, Condition, Num, Relation, Sym, Trunc
 
 _MOST_REASONS = 6
 _MOST_ALTERNATIVES = 4
@@ -45,6 +45,7 @@ class Notebook:
         names = self.symbol_names(tried, plan)
         for symbol, conditions in chosen.narrowed_by.items():
             sites = [dim for dim in dims if symbol in free_symbols(dim.expr)]
+            conditions = _up_to_int(symbol, conditions, tried, system)
             reasons = [self._reason(c, tried, system, names, dims) for c in conditions[:_MOST_REASONS]]
             for dim in sites:
                 self.of(dim.site).because(reasons)
@@ -163,6 +164,26 @@ class Notebook:
                 note.kind = "example"
                 if not group.by_example:
                     note.staying.append(Alternative(f"{name} = {group.value}, static", None, "keeps the example"))
+
+
+def _up_to_int(symbol: str, conditions: Sequence[Condition], tried: Tried, system: System) -> tuple[Condition, ...]:
+    """The conditions with the ``int`` of a float that left a size its one value in the place of what came after it.
+
+    What torch records of a size that is a number by then may be shorter, and is no cause.
+    """
+    others = {name: value for name, value in tried.hints.items() if name != symbol}
+    recorded = list(tried.conditions)
+    for place, condition in enumerate(recorded):
+        match condition:
+            case Compare(Relation.EQ, Trunc(), Num()) if symbol in system.box and tried.conditions[condition].branch:
+                alone = substitute(condition, others)
+            case _:
+                continue
+        if free_symbols(alone) == {symbol}:
+            found = allowed((alone,), symbol, system.box[symbol], _WITNESS_LIMIT_S)
+            if found.proof.proven and found.values.count == 1:
+                return (condition, *(each for each in conditions if each in recorded[:place]))
+    return tuple(conditions)
 
 
 def _exact(values: ValueSet, name: str, best: Progression | None) -> Alternative | None:
