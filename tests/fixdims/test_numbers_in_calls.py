@@ -255,6 +255,34 @@ def test_the_length_of_a_recurrent_layer_is_one_number() -> None:
     assert only(ASKED, STATIC, own) is None
 
 
+class GoneThrough(nn.Module):
+    """Each row by itself: in a comprehension, and in a loop."""
+
+    def __init__(self, listed: bool) -> None:
+        super().__init__()
+        self.listed = listed
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.listed:
+            rows = [
+                row.softmax(0)
+                for row in x  # the export names the line on which the list begins
+            ]
+            return torch.stack(rows)
+        total = x.new_zeros(4)
+        for row in x:
+            total = total + row
+        return total
+
+
+@each("listed", [True, False])
+def test_a_loop_over_a_tensor_is_no_recurrent_layer(listed: bool) -> None:
+    dims = {"x": {0: Dim("n", min=2, max=8)}}
+    (change,) = trtdiag.fix_dims(GoneThrough(listed), (torch.rand(3, 4),), dynamic_shapes=dims).changes
+    assert change.model_change is not None
+    assert change.model_change.text.startswith("write the Python loop over n at ")
+
+
 def test_a_comparison_stays_one() -> None:
     one = only(ASKED, STATIC, because("h == 144", "if int(h) == 144:", PYTHON))
     assert one is not None
@@ -346,6 +374,11 @@ def test_a_batch_that_int_makes_a_number_is_said_of_int_and_not_of_the_view_behi
     assert len(change.why) == 1
     assert change.model_change.text.startswith(f"{STRICT}write math.trunc(...) in place of int(...)")
     assert change.model_change.kept is None  # a batch of 1 stays out
+
+
+@pytest.mark.slow  # quick: that this is advised
+def test_windows_that_are_counted_without_int_take_every_batch() -> None:
+    asked = {"x": {0: Dim("b", max=6), 1: 4 * Dim("_t", min=2, max=8)}}
     model = JoinedWindows(left_open=True)
     program = export(model, (torch.rand(3, 20),), dynamic_shapes=asked).module()
     for size in ((2, 8), (5, 32), (6, 20)):

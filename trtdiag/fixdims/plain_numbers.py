@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from functools import lru_cache
 
 from trtdiag.fixdims.fix import BRANCH, PYTHON, TRACING, Reason
-from trtdiag.graph.source import Frame
+from trtdiag.graph.source import Frame, source_text
 
 # By the call, as of torch 2.13.
 INSTEAD_OF_NUMBER = {
@@ -67,18 +69,43 @@ _ONLY_WITH = {"interpolate": "scale_factor", "istft": "length"}
 """The argument that is the plain number."""
 _OF_DIGITS = re.compile(r"\s*[\d.]+\s*\)")
 _BY_STEPS = "aten.tensor_split.sections"
-"""What LSTM, GRU and RNN are taken apart into (torch 2.13), where the model's line has no such call."""
+"""What loops over tensors, LSTM, GRU and RNN go step by step by (torch 2.13), where the line has no such call."""
+_LOOPS = frozenset(["unbind", "list", "tuple", "zip", "enumerate", "iter", "map", "reversed", "sum"])
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
 _IS_NUMBER = re.compile(r"(?P<size>.+) == (?P<value>\d+)(?: / \d+)?(?:: .*)?", re.DOTALL)
 
 
 def no_length(reason: Reason, frame: Frame) -> str | None:
-    """What to do with a recurrent layer, of which torch.export makes as many steps as the example has."""
+    """What to do with a loop or a recurrent layer, of which torch.export makes as many steps as the example has."""
     match = _IS_NUMBER.fullmatch(reason.text)
     if match is None or reason.by != _BY_STEPS or "split" in frame.code:
         return None
+    if any(first <= frame.line <= last for first, last in _loops(frame.file)):
+        return f"write the Python loop over {match['size']} at {frame} as one tensor operation: {frame.code.strip()}"
     why = f"torch.export runs the recurrent layer at {frame} step by step, {match['value']} times"
     return f"pad to one length, or export one program for each: {why}: {frame.code.strip()}"
+
+
+@lru_cache(maxsize=256)
+def _loops(file: str) -> tuple[tuple[int, int], ...]:
+    """From which line to which something is gone through one by one; of a ``for`` the line that begins it."""
+    try:
+        tree = ast.parse(source_text(file))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.For(iter=one):
+                last: ast.expr = one
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp() | ast.Starred():
+                last = node
+            case ast.Call(func=ast.Name(name) | ast.Attribute(attr=name)) if name in _LOOPS:
+                last = node
+            case _:
+                continue
+        found.append((node.lineno, last.end_lineno or last.lineno))
+    return tuple(found)
 
 
 def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:

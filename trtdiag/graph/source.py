@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 import re
+import stat
 import sysconfig
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -14,6 +17,7 @@ _PACKAGES = ("site-packages", "dist-packages")
 OWN = "trtdiag"
 _HERE = Path(__file__).parents[1]
 _PLUMBING = ("torch", "sympy", "python", OWN)
+_LARGEST_BYTES = 8 * 2**20
 
 
 @lru_cache(maxsize=4096)
@@ -134,3 +138,13 @@ def parse_stack(text: str) -> Stack:
             last = frames[-1]
             frames[-1] = Frame(last.file, last.line, last.function, line.strip())
     return Stack(tuple(frames)) if frames else NO_STACK
+
+
+def source_text(file: str) -> str:
+    """The text of a Python file; nothing of what is no file: a saved program may name any place of this machine."""
+    try:
+        seen = os.stat(file)
+    except (OSError, ValueError):  # a cell of a notebook has lines, and no file
+        return "".join(linecache.getlines(file))
+    regular = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_BYTES
+    return "".join(linecache.getlines(file)) if regular else ""

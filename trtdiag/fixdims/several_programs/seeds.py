@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +17,7 @@ from trtdiag.dims.solver_input import system_of
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, sizes_in
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.fixdims.several_programs.coverage import OPEN_VALUES, free, members, sample, window
-from trtdiag.graph.source import Frame, Stack
+from trtdiag.graph.source import Frame, Stack, source_text
 from trtdiag.symbolic import evaluate_masked, free_symbols
 from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.expr import Compare, Condition, Relation
@@ -230,9 +227,6 @@ def _values(coordinates: Sequence[Coordinate], examples: Mapping[str, int]) -> P
 # Whether the other side of a Python condition does nothing but refuse: no program can come of it.
 
 
-_LARGEST_BYTES = 8 * 2**20
-
-
 def only_refuses(frame: Frame | None) -> bool:
     """Whether the line is an ``assert``, or an ``if`` one side of which ends in ``raise``.
 
@@ -243,21 +237,11 @@ def only_refuses(frame: Frame | None) -> bool:
     return any(first <= frame.line <= last for first, last in _refusing_lines(frame.file))
 
 
-def _source(file: str) -> str:
-    """The text of a Python file; nothing of what is no file: a saved program may name any place of this machine."""
-    try:
-        seen = os.stat(file)
-    except (OSError, ValueError):  # a cell of a notebook has lines, and no file
-        return "".join(linecache.getlines(file))
-    regular = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_BYTES
-    return "".join(linecache.getlines(file)) if regular else ""
-
-
 @lru_cache(maxsize=256)
 def _refusing_lines(file: str) -> tuple[tuple[int, int], ...]:
     """From which line to which the tests of such statements go."""
     try:
-        tree = ast.parse(_source(file))
+        tree = ast.parse(source_text(file))
     except (SyntaxError, ValueError, RecursionError):
         return ()
     found = []
