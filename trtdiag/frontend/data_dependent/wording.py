@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import sympy
+from torch import nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.assume import Undecided
@@ -108,8 +109,18 @@ def worded_check(
     torchs_own = []
     if place is None:
         line = f" ({where.frames[-1]})" if where.frames else ""
-        told = f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"
-        torchs_own = [told]
+        torchs_own = [
+            f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"
+        ]
+    told = [*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *torchs_own]
+    argument = _causal_argument(undecided.frame) if truth else None
+    if argument is not None:
+        why = f"torch compares the mask with a causal one where it is not given; {argument}=False takes any mask"
+        if place is None:
+            told.append(f"{argument}: {why}")
+        else:
+            code, pins = f"{argument}={_positive(fact)}  # an argument of this call", _positive(fact)
+            told[1:] = [why]
     check = NeededCheck(
         condition=str(undecided.expr),
         holds=answer is not sympy.false,
@@ -118,11 +129,22 @@ def worded_check(
         where=where,
         before=place,
         defined_at=made,
-        note="; ".join((*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *torchs_own)),
+        note="; ".join(told),
         pins=pins,
         by=op,
     )
     return check, named
+
+
+def _causal_argument(frame: FrameType) -> str | None:
+    """The argument in place of which ``nn.Transformer`` and its parts look into a mask; ``None`` where others ask."""
+    asking = [f for f in _of_model(frame) if f.f_globals.get("__name__") == nn.Transformer.__module__]
+    if not any(f.f_code.co_name == "_detect_is_causal_mask" for f in asking):
+        return None
+    modules = [f.f_locals["self"] for f in asking if "self" in f.f_locals]
+    if isinstance(modules[0], nn.TransformerDecoder):
+        return "tgt_is_causal"
+    return "src_is_causal" if isinstance(modules[-1], nn.Transformer) else "is_causal"
 
 
 def _condition(fact: Any) -> Condition | None:
