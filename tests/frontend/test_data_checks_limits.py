@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+import trtdiag
 from tests.frontend import data_models
 from tests.guards import cases
 from trtdiag.frontend.data_dependent import torch_checks
@@ -379,3 +380,11 @@ def test_a_transformer_that_is_told_exports(causal: bool) -> None:
     program = torch.export.export(model, (torch.randn(6, 2, 4), CAUSAL), dynamic_shapes=shapes).module()
     given = torch.randn(9, 2, 4), nn.Transformer.generate_square_subsequent_mask(9)
     torch.testing.assert_close(program(*given), model(*given))
+
+
+def test_a_branch_on_data_that_is_assumed_bounds_no_size() -> None:
+    """Of a mask for 7 rows that repeats the one for 6 the program says what its data are, and nothing of 7."""
+    shapes = {"x": {0: ROWS}, "mask": {0: ROWS, 1: ROWS}}
+    fix = trtdiag.fix_dims(Masked().eval(), (torch.randn(6, 2, 4), CAUSAL), dynamic_shapes=shapes)
+    assert [check.code.partition("  #")[0] for check in fix.checks] == ["is_causal=True"]
+    assert fix.changes == ()

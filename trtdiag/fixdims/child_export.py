@@ -18,7 +18,7 @@ from trtdiag.dims.dynamic_shapes.examples import resized
 from trtdiag.dims.dynamic_shapes.spell import spell
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import corner_points, dims_in, system_of
-from trtdiag.fixdims.export_result import Corner, Tried, read_program
+from trtdiag.fixdims.export_result import Corner, OnData, Tried, read_program
 from trtdiag.fixdims.run_on_data import run_on_data
 from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example_values
 from trtdiag.frontend.factory import Recipe
@@ -83,19 +83,25 @@ def trial(
     started = time.monotonic()
     used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
     values = example_values(used.module, used.args, used.kwargs, used.dynamic_shapes) if assume else None
-    with nullcontext() if values is None else assumed_checks(values):
+    with nullcontext() if values is None else assumed_checks(values) as recorder:
         program = attempted(used)
+    one_way = recorder is not None and any(check.pins for check in recorder.checks)
     began = time.thread_time()
     tried = read_program(program, finished=program.failure is None or program.failure.traced)
     exported = program.exported
     if exported is not None:
         left_s = min(limit_s - (time.monotonic() - started), own_s - (time.thread_time() - began))
-        tried = ran(tried, exported, plan, used, left_s)
+        tried = ran(tried, exported, plan, used, left_s, on_data=not one_way)
     return replace(tried, own_seconds=time.thread_time() - began)
 
 
-def ran(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit_s: float) -> Tried:
-    """``tried`` with what its program says at sizes of ``plan``: smallest and largest on shapes, others on tensors."""
+def ran(
+    tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit_s: float, *, on_data: bool = True
+) -> Tried:
+    """``tried`` with what its program says at sizes of ``plan``: smallest and largest on shapes, others on tensors.
+
+    A program in which a branch on data was assumed refuses other inputs for what they hold: it is run on none.
+    """
     started = time.monotonic()
     corners: list[Corner] = []
     unrun = ""
@@ -113,5 +119,7 @@ def ran(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit
     on_shapes = replace(tried, corners=tuple(corners), unrun=unrun)
     if not tried.passed:
         return on_shapes
+    if not on_data:
+        return replace(on_shapes, on_data=OnData(unrun="a branch on data was assumed, which other inputs may not take"))
     seconds = min(SECONDS_ON_DATA, (limit_s - (time.monotonic() - started)) / 2)
     return run_on_data(on_shapes, exported, plan, used, seconds)
