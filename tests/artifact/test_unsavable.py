@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import trtdiag
 from tests.harness.rows import thinned
 from trtdiag.errors import ArtifactError, CaptureError
 from trtdiag.frontend.archive import treespecs
+from trtdiag.report.fix_module import save_program
 from trtdiag.runtime.compiled import CompiledProgram
 
 Pair = namedtuple("Pair", "left right")  # noqa: PYI024  # as users write them
@@ -195,6 +197,35 @@ def test_a_bool_that_sizes_decide_is_named(tmp_path: Path) -> None:
         trtdiag.save(program, tmp_path / "m.ep")
     assert caught.value.because == "the result: it has a bool that sizes decide, which torch.export does not save"
     assert not list(tmp_path.iterdir())
+
+
+class Tenths(nn.Module):
+    def __init__(self, rounded: Callable[[int], float]) -> None:
+        super().__init__()
+        self.rounded = rounded
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.rounded(x.shape[0])
+
+
+def test_a_size_that_is_rounded_to_digits_names_its_line_and_what_to_write(tmp_path: Path) -> None:
+    dims = ({0: Dim("n", min=2, max=40)},)
+    exported = torch.export.export(Tenths(lambda n: round(n / 3, 1)), (torch.randn(8, 3),), dynamic_shapes=dims)
+    for save in (
+        lambda: trtdiag.save(trtdiag.compile(exported, backend="reference"), tmp_path / "m.ep"),
+        lambda: save_program(exported, tmp_path / "m.pt2"),
+    ):
+        with pytest.raises(ArtifactError) as caught:
+            save()
+        assert caught.value.because.startswith(f"the line {__file__}:")
+        assert caught.value.because.endswith("round(x, 1) of a size is no op that torch.export saves")
+        assert caught.value.fix == "write round(x * 10) / 10, whose last digit may differ where x is halfway"
+    advised = torch.export.export(Tenths(lambda n: round(n / 3 * 10) / 10), (torch.randn(8, 3),), dynamic_shapes=dims)
+    save_program(advised, tmp_path / "m.pt2")
+    module = torch.export.load(tmp_path / "m.pt2").module()
+    for n in (2, 4, 5, 40):
+        x = torch.randn(n, 3)
+        assert torch.equal(module(x), x * round(n / 3, 1))
 
 
 class Bits(nn.Module):

@@ -64,12 +64,14 @@ ESCAPES: list[Function] = [
     lambda x: x * 2 if isinstance(x.shape[0], int) else x,
     lambda x: x * 2 if isinstance(x.shape[0], Integral | float) else x,
     lambda x: x * 2 if not isinstance(x.shape[0], torch.SymInt) else x,
+    lambda x: x * round(x.shape[0], -1),
 ]
 NONE: list[Function] = [
     _says,
     lambda x: x * 2 if isinstance(x.shape[0], int | torch.SymInt) else x,
     lambda x: x * 2 if f"{x.shape[1]}" == "3" else x,
     lambda x: x * 2 if isinstance(x.shape[0], tuple) else x,
+    lambda x: x * round(x.shape[0], 2) * 10 * round(x.shape[0] / 10),
 ]
 
 

@@ -22,7 +22,7 @@ from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failed_export import told_of_model
-from trtdiag.frontend.size_escapes import FLOAT, KIND, TEXT
+from trtdiag.frontend.size_escapes import FLOAT, KIND, TENS, TEXT
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
@@ -36,6 +36,7 @@ UNLIKE = (
 _INSTEAD = {
     TEXT: "torch.export has the text of a symbol there: compare the size as a number (n == 30), which it guards",
     FLOAT: "torch.export joins such steps into one: compare whole numbers (10 * n >= 3 * m), which it guards exactly",
+    TENS: "torch.export leaves it as it is: write 10 * round(n / 10)",
     KIND: "torch.export has no int there: ask isinstance(n, (int, torch.SymInt))",
 }
 """What to write in the place of each way to ask of a size what torch guards nowhere."""

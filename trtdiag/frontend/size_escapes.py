@@ -30,6 +30,7 @@ from trtdiag.symbolic.float_factors import inexact
 
 TEXT = "makes text of a size"
 KIND = "asks whether a size is an int"
+TENS = "rounds a size to tens"
 FLOAT = "decides by floats of sizes that Python rounds more than once"
 _NUMBERS: dict[type, Any] = {torch.SymInt: 2, torch.SymFloat: 0.5, torch.SymBool: True}
 """What stands in the place of each while nothing is exported."""
@@ -102,6 +103,14 @@ class _Watch:
 
         return rounded
 
+    def to_tens(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        def rounded(value: Any, digits: Any = None) -> Any:
+            if isinstance(digits, int) and digits < 0:
+                self.note(TENS, sys._getframe(1))
+            return plain(value, digits)
+
+        return rounded
+
     def compared(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def compared(left: Any, right: Any) -> Any:
             one, other = _floats(left), _floats(right)
@@ -120,6 +129,7 @@ class _Watch:
             for name in (*_MADE, *(f"r{name}" for name in _MADE)):
                 if hasattr(kind, f"__{name}__"):
                     yield kind, f"__{name}__", self.made(name, getattr(kind, f"__{name}__"))
+        yield torch.SymInt, "__round__", self.to_tens(torch.SymInt.__round__)
         for name in _COMPARED:
             yield torch.SymFloat, f"__{name}__", self.compared(getattr(torch.SymFloat, f"__{name}__"))
         for name in _ROUNDED:

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.frontend.archive.treespecs import UnknownTypeError, UnsafeSpecError, check_treespec
 from trtdiag.frontend.inputs import user_arguments, user_names
+from trtdiag.graph.source import parse_stack
 from trtdiag.wording import dtype_text
 
 _SAVED_LAYOUTS = (torch.strided, torch.sparse_coo)
@@ -26,7 +27,7 @@ class Unsavable:
     """A part of a program that cannot be saved.
 
     Attributes:
-        part: ``the input x``, ``the result``.
+        part: ``the input x``, ``the line net.py:7``, ``the result``.
         why: What stands against it.
         fix: What to do about it.
     """
@@ -37,8 +38,8 @@ class Unsavable:
 
 
 def unsavable_part(exported: ExportedProgram) -> Unsavable | None:
-    """The first input, or the result, that torch.export cannot save and read again; ``None`` where all can be."""
-    return _nested_input(exported) or _input_layout(exported) or _result(exported)
+    """The first input, or line, or the result, that torch.export cannot save and read again; ``None``: all can be."""
+    return _nested_input(exported) or _input_layout(exported) or _decimal(exported) or _result(exported)
 
 
 def _nested_input(exported: ExportedProgram) -> Unsavable | None:
@@ -89,6 +90,22 @@ def _input_layout(exported: ExportedProgram) -> Unsavable | None:
 def _weight(exported: ExportedProgram, placeholder: str) -> str:
     found = [spec.target for spec in exported.graph_signature.input_specs if spec.arg.name == placeholder]
     return str(found[0] if found else placeholder)
+
+
+def _decimal(exported: ExportedProgram) -> Unsavable | None:
+    """A size that is rounded to digits behind the point; other roundings are written as truncations."""
+    for node in exported.graph.find_nodes(op="call_function", target=round):
+        digits = node.args[1] if len(node.args) > 1 else None
+        if isinstance(digits, int) and isinstance(node.meta.get("val"), torch.SymFloat):
+            frame = parse_stack(node.meta.get("stack_trace") or "").best
+            power = 10 ** abs(digits)
+            instead = f"round(x * {power}) / {power}" if digits > 0 else f"round(x / {power}) * float({power})"
+            return Unsavable(
+                "a rounded size" if frame is None else f"the line {frame}",
+                f"round(x, {digits}) of a size is no op that torch.export saves",
+                f"write {instead}, whose last digit may differ where x is halfway",
+            )
+    return None
 
 
 def _result(exported: ExportedProgram) -> Unsavable | None:

@@ -17,6 +17,7 @@ from trtdiag.files.bounded_read import read_whole
 from trtdiag.fixdims.fix import Fix
 from trtdiag.frontend.archive.serializable_rounding import with_saved_roundings
 from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.frontend.unsavable import unsavable_part
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
 from trtdiag.report.save import telling, write_atomically
 from trtdiag.wording import first_line, one_line
@@ -109,10 +110,11 @@ def fill_with_program(file: IO[bytes], program: ExportedProgram) -> None:
         with TORCH_TURN:
             torch.export.save(with_saved_roundings(program), file)
     except Exception as error:  # whatever a custom op's or input type's own code raises
+        known = unsavable_part(program)
         raise ArtifactError(
             "torch.export.save cannot save the program",
-            because=first_line(error),
-            fix="use --write, and export and save it where its own types are at hand",
+            because=first_line(error) if known is None else f"{known.part}: {known.why}",
+            fix="use --write, and export and save it where its own types are at hand" if known is None else known.fix,
             reference="program-not-saveable",
         ) from error
 
