@@ -10,7 +10,10 @@ import torch
 from torch.export import Dim, export
 
 import trtdiag
+from tests.dims.programs import program
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
+from trtdiag.dims.solver_input import system_of
+from trtdiag.fixdims.export_result import read_program
 from trtdiag.fixdims.interrupted_exports import opened
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.symbolic import Range
@@ -60,3 +63,20 @@ def test_a_dim_that_a_table_in_python_is_read_by_is_the_only_one_with_one_size()
     for rows, columns in ((1, 1), (13, 61), (7, 11)):
         x, y = torch.randn(rows, columns), torch.randn(rows, 5)
         assert torch.allclose(program(x, y), Table()(x, y))
+
+
+def test_two_sizes_of_one_name_are_told_apart_by_their_dims() -> None:
+    """While a model is traced, dims of one Dim are symbols of their own: batch*f == f*batch says nothing."""
+    names = {"b": "batch", "f": "f", "e": "batch"}
+    guards = ["L['x'].size()[0]*L['x'].size()[1] == L['x'].size()[1]*L['x'].size()[2]"]
+    tried = read_program(program(dict.fromkeys(names, Range(1, 4)), guards))
+    sites = {f"x.shape[{index}]": name for index, name in enumerate(names.values())}
+    defs = (DimDef("batch", Range(1, 4)), DimDef("f", Range(1, 4)))
+    plan = Plan(defs, {site: Leaf(LeafKind.DIM, name) for site, name in sites.items()})
+    apart = Plan((), {site: Leaf(LeafKind.DYNAMIC, range=Range(1, 4)) for site in sites})
+    chosen: Any = SimpleNamespace(narrowed_by={"b": tuple(tried.conditions)}, allowed={}, sets={}, alternatives={})
+    notebook = Notebook(sites)
+    notebook.round(tried, plan, system_of(tried.inputs, apart), chosen)
+    (why,) = notebook.of("x.shape[0]").reasons
+    assert why.text == "x.shape[0]*f == x.shape[2]*f"
+    assert why.counterexample == "x.shape[0] = 1, x.shape[2] = 2, f = 1"

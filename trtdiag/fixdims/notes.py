@@ -87,7 +87,7 @@ class Notebook:
         known = free_symbols(condition) <= system.box.keys() and not self.solving.look()
         broken = smallest_broken(condition, system.box, _WITNESS_LIMIT_S) if known else {}
         sizes = ", ".join(f"{name} = {value}" for name, value in self._sizes(broken, dims).items())
-        return reason(to_text(condition, names), origin, sizes)
+        return reason(to_text(condition, _told_apart(condition, names, dims)), origin, sizes)
 
     def _asked(
         self, dim: InputDim, tried: Tried, system: System, names: Mapping[str, str], dims: Sequence[InputDim]
@@ -99,12 +99,13 @@ class Notebook:
 
     def _sizes(self, point: Mapping[str, int], dims: Sequence[InputDim]) -> dict[str, int]:
         """A point over symbols as sizes of dims: a root's value means little to the reader."""
-        sizes: dict[str, int] = {}
+        found: list[tuple[str, str, int]] = []
         for symbol in point:
             users = [dim for dim in dims if free_symbols(dim.expr) == {symbol}]
             for dim in sorted(users, key=lambda dim: not isinstance(dim.expr, Sym))[:1]:
-                sizes[self.names.get(dim.site, dim.site)] = int(evaluate(dim.expr, point))
-        return sizes
+                found.append((self.names.get(dim.site, dim.site), dim.site, int(evaluate(dim.expr, point))))
+        sizes = {name: {size for other, _site, size in found if other == name} for name, _site, _size in found}
+        return {name if len(sizes[name]) == 1 else site: size for name, site, size in found}
 
     def _sets(self, dim: InputDim, tried: Tried, chosen: Chosen, system: System) -> None:
         symbol = dim.expr.name if isinstance(dim.expr, Sym) else ""
@@ -184,6 +185,18 @@ def _up_to_int(symbol: str, conditions: Sequence[Condition], tried: Tried, syste
             if found.proof.proven and found.values.count == 1:
                 return (condition, *(each for each in conditions if each in recorded[:place]))
     return tuple(conditions)
+
+
+def _told_apart(condition: Condition, names: Mapping[str, str], dims: Sequence[InputDim]) -> Mapping[str, str]:
+    """``names`` with the sites of dims in the place of a name that two symbols of the condition have.
+
+    Dims of one ``Dim`` are symbols of their own while a model is traced: ``batch*f == f*batch`` says nothing.
+    """
+    symbols = sorted(free_symbols(condition))
+    shown = [names.get(symbol, symbol) for symbol in symbols]
+    sites = {dim.expr.name: dim.site for dim in reversed(dims) if isinstance(dim.expr, Sym)}
+    twice = [symbol for symbol, name in zip(symbols, shown, strict=True) if shown.count(name) > 1]
+    return {**names, **{symbol: sites[symbol] for symbol in twice if symbol in sites}}
 
 
 def _exact(values: ValueSet, name: str, best: Progression | None) -> Alternative | None:
