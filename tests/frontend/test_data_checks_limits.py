@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-import trtdiag
 from tests.frontend import data_models
 from tests.guards import cases
 from trtdiag.frontend.data_dependent import torch_checks
@@ -324,67 +323,3 @@ def test_condition_reads_as_python() -> None:
     (check,) = needed_checks(data_models.Halves(), (torch.ones(2, 3), torch.tensor(7)), None, None).checks
     assert check.expr is not None
     assert to_text(check.expr) == "u0 // 2 != 1"
-
-
-class Masked(nn.Module):
-    """An encoder whose mask is an input, as in a language model."""
-
-    def __init__(self, **given: bool) -> None:
-        super().__init__()
-        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 1, 4), 1, enable_nested_tensor=False)
-        self.given = given
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self.encoder(x, mask, **self.given)
-
-
-class Translated(nn.Module):
-    """A whole transformer with a mask of its target."""
-
-    def __init__(self, asked: str) -> None:
-        super().__init__()
-        self.both = nn.Transformer(4, 1, 1, 1, 4)
-        self.asked = asked
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self.both(x, x, **{self.asked: mask})
-
-
-CAUSAL = nn.Transformer.generate_square_subsequent_mask(6)
-ROWS = Dim("rows", min=2, max=20)
-
-
-@pytest.mark.parametrize(
-    ("model", "mask", "line"),
-    [
-        (Masked(), CAUSAL, "is_causal=True"),
-        (Masked(), torch.zeros(6, 6), "is_causal=False"),
-        (Translated("src_mask"), CAUSAL, "src_is_causal=True"),
-        (Translated("tgt_mask"), CAUSAL, "tgt_is_causal=True"),
-    ],
-    ids=["causal", "any", "source", "target"],
-)
-def test_a_transformer_that_looks_into_its_mask_is_told_whether_it_is_causal(
-    model: nn.Module, mask: Tensor, line: str
-) -> None:
-    shapes = ({0: ROWS}, {0: ROWS, 1: ROWS})
-    found = needed_checks(model.eval(), (torch.randn(6, 2, 4), mask), None, shapes)
-    assert found.passed
-    assert [check.code.partition("  #")[0] for check in found.checks] == [line]
-
-
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.slow  # torch's own behaviour; quick: that this is advised
-def test_a_transformer_that_is_told_exports(causal: bool) -> None:
-    model, shapes = Masked(is_causal=causal).eval(), ({0: ROWS}, {0: ROWS, 1: ROWS})
-    program = torch.export.export(model, (torch.randn(6, 2, 4), CAUSAL), dynamic_shapes=shapes).module()
-    given = torch.randn(9, 2, 4), nn.Transformer.generate_square_subsequent_mask(9)
-    torch.testing.assert_close(program(*given), model(*given))
-
-
-def test_a_branch_on_data_that_is_assumed_bounds_no_size() -> None:
-    """Of a mask for 7 rows that repeats the one for 6 the program says what its data are, and nothing of 7."""
-    shapes = {"x": {0: ROWS}, "mask": {0: ROWS, 1: ROWS}}
-    fix = trtdiag.fix_dims(Masked().eval(), (torch.randn(6, 2, 4), CAUSAL), dynamic_shapes=shapes)
-    assert [check.code.partition("  #")[0] for check in fix.checks] == ["is_causal=True"]
-    assert fix.changes == ()

@@ -23,6 +23,7 @@ from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failed_export import told_of_model
 from trtdiag.frontend.size_escapes import FLOAT, KIND, TENS, TEXT
+from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.text import in_words
@@ -175,7 +176,12 @@ def _stopped(found: SearchResult) -> tuple[str, ...]:
     frame = None if found.last is None or found.failure != found.last.message else found.last.stack.best
     if frame is None or not found.failure:
         return ()
-    return (f"torch.export stops at {PurePath(frame.short).name}{f': {frame.code}' if frame.code else ''}",)
+    inside = "" if frame.inside is None else f", in {_line(frame.inside, frame.inside.short)}"
+    return (f"torch.export stops at {_line(frame, PurePath(frame.short).name)}{inside}",)
+
+
+def _line(frame: Frame, place: str) -> str:
+    return f"{place}: {frame.code}" if frame.code else place
 
 
 def _undecided(found: SearchResult) -> tuple[str, ...]:

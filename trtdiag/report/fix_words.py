@@ -213,7 +213,8 @@ MOST_CHECKS = 12
 
 def many_checks(checks: Sequence[DataCheck]) -> str:
     """What to do where a model needs more checks than anybody would write: one sentence about the line of most."""
-    frame, most = Counter(check.where.best for check in checks).most_common(1)[0]
+    lines = (check.where.best for check in checks)
+    frame, most = Counter(line and (line.inside or line) for line in lines).most_common(1)[0]
     where = "in torch's own code" if frame is None else f"at {place(frame)}"
     return (
         f"the export stops at {len(checks)} or more conditions on values that data decides, {most} of them "

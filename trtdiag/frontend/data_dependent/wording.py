@@ -224,7 +224,8 @@ def _line(
             return f"torch._check({to_text(named)})", before(_as_frame(frame)), named, names
     innermost = _as_frame(frames[0]) if frames else None
     place = None if innermost is None else before(innermost)
-    origin = made.best if made is not None else None
+    best = made.best if made is not None else None
+    origin = best if best is None or best.inside is None else best.inside  # where it can be given a name
     symbols = ", ".join(sorted(map(str, fact.free_symbols)))
     if truth and innermost is not None and origin is not None:
         same_line = (origin.file, origin.line) == (innermost.file, innermost.line)

@@ -1,0 +1,115 @@
+"""What is advised where code of others decides by data: nn.Transformer by its masks, a library by counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import Dim
+
+import trtdiag
+from trtdiag.frontend.data_dependent.torch_checks import needed_checks
+
+
+class Masked(nn.Module):
+    """An encoder whose mask is an input, as in a language model."""
+
+    def __init__(self, **given: bool) -> None:
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 1, 4), 1, enable_nested_tensor=False)
+        self.given = given
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.encoder(x, mask, **self.given)
+
+
+class Translated(nn.Module):
+    """A whole transformer with a mask of its target."""
+
+    def __init__(self, asked: str) -> None:
+        super().__init__()
+        self.both = nn.Transformer(4, 1, 1, 1, 4)
+        self.asked = asked
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.both(x, x, **{self.asked: mask})
+
+
+CAUSAL = nn.Transformer.generate_square_subsequent_mask(6)
+ROWS = Dim("rows", min=2, max=20)
+
+
+@pytest.mark.parametrize(
+    ("model", "mask", "line"),
+    [
+        (Masked(), CAUSAL, "is_causal=True"),
+        (Masked(), torch.zeros(6, 6), "is_causal=False"),
+        (Translated("src_mask"), CAUSAL, "src_is_causal=True"),
+        (Translated("tgt_mask"), CAUSAL, "tgt_is_causal=True"),
+    ],
+    ids=["causal", "any", "source", "target"],
+)
+def test_a_transformer_that_looks_into_its_mask_is_told_whether_it_is_causal(
+    model: nn.Module, mask: Tensor, line: str
+) -> None:
+    shapes = ({0: ROWS}, {0: ROWS, 1: ROWS})
+    found = needed_checks(model.eval(), (torch.randn(6, 2, 4), mask), None, shapes)
+    assert found.passed
+    assert [check.code.partition("  #")[0] for check in found.checks] == [line]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.slow  # torch's own behaviour; quick: that this is advised
+def test_a_transformer_that_is_told_exports(causal: bool) -> None:
+    model, shapes = Masked(is_causal=causal).eval(), ({0: ROWS}, {0: ROWS, 1: ROWS})
+    program = torch.export.export(model, (torch.randn(6, 2, 4), CAUSAL), dynamic_shapes=shapes).module()
+    given = torch.randn(9, 2, 4), nn.Transformer.generate_square_subsequent_mask(9)
+    torch.testing.assert_close(program(*given), model(*given))
+
+
+def test_a_branch_on_data_that_is_assumed_bounds_no_size() -> None:
+    """Of a mask for 7 rows that repeats the one for 6 the program says what its data are, and nothing of 7."""
+    shapes = {"x": {0: ROWS}, "mask": {0: ROWS, 1: ROWS}}
+    fix = trtdiag.fix_dims(Masked().eval(), (torch.randn(6, 2, 4), CAUSAL), dynamic_shapes=shapes)
+    assert [check.code.partition("  #")[0] for check in fix.checks] == ["is_causal=True"]
+    assert fix.changes == ()
+
+
+COUNTING = """
+import torch
+
+
+def many(x):
+    return (x > 0).nonzero().numel() > 12
+
+
+def numbers(x):
+    if torch.compiler.is_exporting():
+        raise TypeError("no numbers of what is exported")
+    return x
+"""
+
+
+def test_what_a_library_makes_and_where_it_stops_is_said_of_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "counting_library.py").write_text(COUNTING)
+    monkeypatch.syspath_prepend(str(folder))
+    import counting_library  # type: ignore[import-not-found]
+
+    class Counting(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + 1 if counting_library.many(x) else x
+
+    class Sorting(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return counting_library.numbers(x) * 2
+
+    (check,) = needed_checks(Counting(), (torch.ones(3, 5),), None, None).checks
+    assert check.code == "torch._check(2*u0 > 12)  # u0: made at counting_library.py:6; give it a name there"
+    fix = trtdiag.fix_dims(Sorting(), (torch.ones(3, 5),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
+    assert any("counting_library.py:11: raise TypeError" in note for note in fix.notes)
