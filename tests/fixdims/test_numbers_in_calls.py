@@ -217,6 +217,15 @@ def test_the_line_says_which_call(row: tuple[str, str, str, str | None]) -> None
 UNTRACED = {
     "q, r = divmod(h, 4)": ("unsupported operand type(s) for divmod(): 'SymInt' and 'int'", "n // k and n % k"),
     "y = x * table[h]": ("unhashable type: non-nested SymInt", "comparisons (n == 8)"),
+    "y = x / np.sqrt(h)": (
+        "argument 0 of type SymInt which has no callable sqrt method",
+        "n ** 0.5 in place of np.sqrt(n)",
+    ),
+    "y = x * np.log(h / 2)": ("argument 0 of type SymFloat which has no callable log method", "torch.tensor(n) with a"),
+    "y = x * torch.from_numpy(np.arange(h))": (
+        "can't convert np.ndarray of type numpy.object_",
+        "torch.arange or torch",
+    ),
     "y = x * [1.0, 2.0][h > 8]": ("list indices must be integers or slices, not SymBool", "one value if ... else"),
 }
 

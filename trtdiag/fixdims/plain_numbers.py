@@ -53,6 +53,9 @@ _INSTEAD_OF_ERROR = {
     "for divmod()": "n // k and n % k in place of divmod(n, k)",
     "unhashable type: non-nested SymInt": "comparisons (n == 8) in place of looking a size up in a dict, set or cache",
     "SymBool": "one value if ... else another in place of an index by a condition",
+    "no callable sqrt method": "n ** 0.5 in place of np.sqrt(n)",
+    "which has no callable": "torch.tensor(n) with a method of its own (.log(), .exp()) in place of NumPy's function",
+    "numpy.object_": "torch.arange or torch.tensor in place of NumPy's array of sizes",
     "BooleanAtom": "one value if ... else another in place of a lookup by a condition",
 }
 """By torch's words where it does not trace a line with a size (2.13)."""
