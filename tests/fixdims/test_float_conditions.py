@@ -178,3 +178,38 @@ def test_squares_that_are_evenly_apart_are_one_dim() -> None:
     for size in (25, 36):
         x = torch.rand(2, size)
         assert torch.equal(program(x), model(x))
+
+
+class JoinedWindows(nn.Module):
+    """As windows of attention are put together again: the batch from the number of windows."""
+
+    def __init__(self, left_open: bool = False) -> None:
+        super().__init__()
+        self.left_open = left_open
+
+    def forward(self, x: Tensor) -> Tensor:
+        windows = x.reshape(-1, 4)
+        if self.left_open:
+            batch = math.trunc(windows.shape[0] / (x.shape[1] / 4))
+        else:
+            batch = int(windows.shape[0] / (x.shape[1] / 4))
+        return windows.view(batch, x.shape[1] // 4, 4).sum(1)
+
+
+def test_a_batch_that_int_makes_a_number_is_said_of_int_and_not_of_the_view_behind_it() -> None:
+    asked = {"x": {0: Dim("b", max=6), 1: 4 * Dim("_t", min=2, max=8)}}
+    fix = trtdiag.fix_dims(JoinedWindows(), (torch.rand(3, 20),), dynamic_shapes=asked)
+    (change,) = fix.changes
+    assert len(change.why) == 1
+    assert change.model_change.text.startswith("export with strict=True, or write math.trunc(...) in place of int(...)")
+    assert change.model_change.kept is None  # a batch of 1 stays out
+
+
+@pytest.mark.slow  # quick: that this is advised
+def test_windows_that_are_counted_without_int_take_every_batch() -> None:
+    asked = {"x": {0: Dim("b", max=6), 1: 4 * Dim("_t", min=2, max=8)}}
+    model = JoinedWindows(left_open=True)
+    program = torch.export.export(model, (torch.rand(3, 20),), dynamic_shapes=asked).module()
+    for size in ((2, 8), (5, 32), (6, 20)):
+        x = torch.rand(size)
+        assert torch.equal(program(x), model(x))

@@ -134,7 +134,8 @@ class All(nn.Module):
     """Every call as it is advised."""
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        return [advised(x, x.shape[1]) for _, advised in CALLS.values()]
+        ends = x[:, torch.tensor([0, x.shape[1] - 1])]  # in place of x[:, [0, x.shape[1] - 1]]
+        return [*(advised(x, x.shape[1]) for _, advised in CALLS.values()), ends]
 
 
 @pytest.mark.slow  # an export of all; quick: which words are given for which line
@@ -143,8 +144,8 @@ def test_what_is_advised_exports_and_gives_the_same() -> None:
     program = export(All(), (torch.rand(3, 36),), dynamic_shapes=({1: Dim("n", min=16, max=64)},)).module()
     for size in (16, 17, 64):
         x = torch.rand(3, size)
-        expected = [written(x, size) for written, _ in CALLS.values()]
-        for name, found, right in zip(CALLS, program(x), expected, strict=True):
+        expected = [*(written(x, size) for written, _ in CALLS.values()), x[:, [0, size - 1]]]
+        for name, found, right in zip([*CALLS, "index"], program(x), expected, strict=True):
             # logspace and the windows of torch compute in another order, in float32.
             assert torch.allclose(found, right, rtol=1e-5, atol=1e-6), name
 
@@ -206,6 +207,15 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
         ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),
         ("h == 144", "y = self.float(x.shape[2])", PYTHON, None),
         ("h <= 144", "t = torch.linspace(0, 1, x.shape[2])", OP, None),
+        ("h == 144", "y = torch.histc(x, h) + torch.linspace(0, 1, 5)", OP, None),
+        (
+            "h == 144",
+            "y = x[:, [0, x.shape[1] - 1]]",
+            OP,
+            "torch.tensor([...]) in place of the list [...] in the index",
+        ),
+        ("h == 144", "y[[0, n]] = 0", OP, "torch.tensor([...]) in place of the list [...] in the index"),
+        ("h == 144", "y = x[:, table[0]]", OP, None),
     ],
 )
 def test_the_line_says_which_call(row: tuple[str, str, str, str | None]) -> None:
@@ -262,34 +272,6 @@ def test_the_length_of_a_recurrent_layer_is_one_number() -> None:
     assert "at net.py:7 step by step, 36 times" in one.text
     own = because("h // 4 == 36", "a, b = torch.tensor_split(y, n)", "aten.tensor_split.sections")
     assert only(ASKED, STATIC, own) is None
-
-
-class GoneThrough(nn.Module):
-    """Each row by itself: in a comprehension, and in a loop."""
-
-    def __init__(self, listed: bool) -> None:
-        super().__init__()
-        self.listed = listed
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.listed:
-            rows = [
-                row.softmax(0)
-                for row in x  # the export names the line on which the list begins
-            ]
-            return torch.stack(rows)
-        total = x.new_zeros(4)
-        for row in x:
-            total = total + row
-        return total
-
-
-@each("listed", [True, False])
-def test_a_loop_over_a_tensor_is_no_recurrent_layer(listed: bool) -> None:
-    dims = {"x": {0: Dim("n", min=2, max=8)}}
-    (change,) = trtdiag.fix_dims(GoneThrough(listed), (torch.rand(3, 4),), dynamic_shapes=dims).changes
-    assert change.model_change is not None
-    assert change.model_change.text.startswith("write the Python loop over n at ")
 
 
 def test_a_comparison_stays_one() -> None:
@@ -358,41 +340,6 @@ class Counted(nn.Module):
         if len(x) != y.shape[0]:
             raise ValueError("as many texts as images")
         return x / math.sqrt(x.shape[1]) + F.interpolate(y, int(y.shape[2] * 2))[:, 0, : x.shape[1]]
-
-
-class JoinedWindows(nn.Module):
-    """As windows of attention are put together again: the batch from the number of windows."""
-
-    def __init__(self, left_open: bool = False) -> None:
-        super().__init__()
-        self.left_open = left_open
-
-    def forward(self, x: Tensor) -> Tensor:
-        windows = x.reshape(-1, 4)
-        if self.left_open:
-            batch = math.trunc(windows.shape[0] / (x.shape[1] / 4))
-        else:
-            batch = int(windows.shape[0] / (x.shape[1] / 4))
-        return windows.view(batch, x.shape[1] // 4, 4).sum(1)
-
-
-def test_a_batch_that_int_makes_a_number_is_said_of_int_and_not_of_the_view_behind_it() -> None:
-    asked = {"x": {0: Dim("b", max=6), 1: 4 * Dim("_t", min=2, max=8)}}
-    fix = trtdiag.fix_dims(JoinedWindows(), (torch.rand(3, 20),), dynamic_shapes=asked)
-    (change,) = fix.changes
-    assert len(change.why) == 1
-    assert change.model_change.text.startswith(f"{STRICT}write math.trunc(...) in place of int(...)")
-    assert change.model_change.kept is None  # a batch of 1 stays out
-
-
-@pytest.mark.slow  # quick: that this is advised
-def test_windows_that_are_counted_without_int_take_every_batch() -> None:
-    asked = {"x": {0: Dim("b", max=6), 1: 4 * Dim("_t", min=2, max=8)}}
-    model = JoinedWindows(left_open=True)
-    program = export(model, (torch.rand(3, 20),), dynamic_shapes=asked).module()
-    for size in ((2, 8), (5, 32), (6, 20)):
-        x = torch.rand(size)
-        assert torch.equal(program(x), model(x))
 
 
 @pytest.mark.slow  # quick: the same from its condition and line

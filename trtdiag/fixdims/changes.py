@@ -10,7 +10,7 @@ from trtdiag.dims.declare import dim_names
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import LOWEST_HINTED, asked_range
-from trtdiag.fixdims.fix import PYTHON, Alternative, Change, Reason
+from trtdiag.fixdims.fix import OP, PYTHON, Alternative, Change, Reason
 from trtdiag.symbolic import Proof, Range, ValueSet, allowed, check, free_symbols
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.proof import ProofKind
@@ -151,7 +151,7 @@ def reason(text: str, origin: GuardOrigin | None, counterexample: str = "") -> R
     """A condition with its origin as a reason."""
     if origin is None:
         return Reason(text, by="the asked range", counterexample=counterexample)
-    by = origin.op or (PYTHON if origin.branch else "an op" if origin.branch is False else "")
+    by = origin.op or (PYTHON if origin.branch else OP if origin.branch is False else "")
     return Reason(text, origin.stack, by, counterexample)
 
 

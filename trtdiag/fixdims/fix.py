@@ -44,8 +44,10 @@ class Reason:
     counterexample: str = ""
 
 
+OP = "an op"
+"""What a reason is ``by`` where torch does not say which op asked."""
 PYTHON = "a Python condition"
-"""What a reason is ``by`` where the code itself asked."""
+"""The same where the code itself asked."""
 TRACING = "tracing"
 """The same where torch does not trace the model with the dim."""
 BRANCH = re.compile(r"\s*(if|elif|while)\b|.* if .* else ")

@@ -6,7 +6,7 @@ import ast
 import re
 from functools import lru_cache
 
-from trtdiag.fixdims.fix import BRANCH, PYTHON, TRACING, Reason
+from trtdiag.fixdims.fix import BRANCH, OP, PYTHON, TRACING, Reason
 from trtdiag.graph.source import Frame, source_text
 
 # By the call, as of torch 2.13.
@@ -70,7 +70,8 @@ _NUMBER_CALL = re.compile(
 )
 _ONLY_WITH = {"interpolate": "scale_factor", "istft": "length"}
 """The argument that is the plain number."""
-_OF_DIGITS = re.compile(r"\s*[\d.]+\s*\)")
+_OF_DIGITS = re.compile(r"[\d\s.,+-]*\d[\d\s.,+-]*\)")
+_LIST_AS_INDEX = re.compile(r"[\w\])]\[(?:[^\[\]]*[,\s])?\[")
 _BY_STEPS = "aten.tensor_split.sections"
 """What loops over tensors, LSTM, GRU and RNN go step by step by (torch 2.13), where the line has no such call."""
 _LOOPS = frozenset(["unbind", "list", "tuple", "zip", "enumerate", "iter", "map", "reversed", "sum"])
@@ -150,6 +151,8 @@ def no_number(reason: Reason, frame: Frame) -> str | None:
     """What to write for a call that takes the size as a plain number."""
     match, code = _IS_NUMBER.fullmatch(reason.text), frame.code.strip()
     call = None if match is None else _taking(match["size"], code, reason.by == PYTHON)
+    if match is not None and call is None and reason.by == OP and _LIST_AS_INDEX.search(code):
+        return f"write torch.tensor([...]) in place of the list [...] in the index at {frame}: {code}"
     if match is None or call is None:
         return None
     size = match["size"]
