@@ -180,11 +180,12 @@ def test_forms_that_torch_refuses_without_doubt_are_read(
     assert set(asked_plan(structure_of(Recipe(module, args, kwargs, spec))).leaves) == dynamic
 
 
-def test_keywords_of_any_name_are_read_in_both_forms() -> None:
-    class Keywords(torch.nn.Module):
-        def forward(self, x: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
-            return x + more["m"].sum()
+class Keywords(torch.nn.Module):
+    def forward(self, x: torch.Tensor, **more: torch.Tensor) -> torch.Tensor:
+        return x + more["m"].sum()
 
+
+def test_keywords_of_any_name_are_read_in_both_forms() -> None:
     for spec in ({"x": None, "more": {"m": {0: Dim.AUTO}}}, {"x": None, "m": {0: Dim.AUTO}}):
         structure = structure_of(Recipe(Keywords(), (t(3),), {"m": t(5)}, spec))
         assert list(structure.dims) == ["x.shape[0]", "m.shape[0]"]
@@ -282,3 +283,17 @@ def test_a_form_that_torch_refuses_is_written_as_torch_takes_it(case: str) -> No
     assert code in fix.code
     assert any("does not take the dynamic_shapes as they are written" in note for note in fix.notes)
     export(module, args, dynamic_shapes=fix.dynamic_shapes)
+
+
+def test_what_torch_does_not_take_of_keywords_is_said_and_pins_no_dim() -> None:
+    asked = (Keywords(), (t(3),), {"m": t(5)}, {"x": None, "more": {"m": {0: Dim("n", min=2, max=9)}}})
+    module, args, kwargs, shapes = asked
+    try:
+        export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
+    except AssertionError:
+        fix = trtdiag.fix_dims(asked)
+        assert fix.failure.startswith("torch.export takes no dynamic_shapes where forward has **keywords: name these")
+        assert fix.changes == ()
+        assert "name these in its signature" in str(trtdiag.analyze(asked))
+    else:
+        pytest.skip("this torch takes them; 2.13 does not")

@@ -92,10 +92,15 @@ _PLACES = re.compile(r'^\s*File ".*", line \d+, in .*\n(?:\s+.*\n?)?', re.MULTIL
 _ENDINGS = re.compile(r" (For more information|If this was caused by Python `not`|\(unhinted: ).*")
 
 
+# What torch (2.13) says of inputs that stand below the name of a **parameter, which it puts beside the others.
+_GATHERED = "Must provide a tree_name when there might be a mismatch"
+_OF_GATHERED = "torch.export takes no dynamic_shapes where forward has **keywords: name these in its signature"
+
+
 def export_failure(error: BaseException, relaxed: str | None) -> ExportFailure:
     """The failure as a value, with torch's own advice about other tools cut off."""
     message = str(getattr(error, "msg", None) or error)
-    told = message.split(_ADVICE)[0].strip()
+    told = f"{_OF_GATHERED} ({message})" if message == _GATHERED else message.split(_ADVICE)[0].strip()
     return ExportFailure(
         type(error).__name__, told, relaxed, user_stack(error), tracing_finished(error), values_of_data(error)
     )
@@ -145,7 +150,7 @@ _AFTER_TRACING = frozenset(
 
 def tracing_finished(error: BaseException) -> bool:
     """Whether the model had been traced to its end when the export failed, so that every guard is known."""
-    return any(frame.f_code.co_name in _AFTER_TRACING for frame in _frames(error))
+    return str(error) != _GATHERED and any(frame.f_code.co_name in _AFTER_TRACING for frame in _frames(error))
 
 
 def failed_guards(env: ShapeEnv, stacks: GuardStacks) -> list[RawGuard]:
