@@ -99,6 +99,8 @@ CASES: list[tuple[OpOverload, tuple[Any, ...]]] = [
     (aten.reshape.default, (T("ab"), [-1, 4])),
     (aten.view_as.default, (T("ab"), T("cd"))),
     (aten.unflatten.int, (T("ab"), 1, [2, -1])),
+    (aten.as_strided.default, (T("ab"), [3, 2], [2, 1])),
+    (aten.as_strided.default, (T("ab"), [2, 2], [4, 0], 3)),
     (aten.split_with_sizes.default, (T("ab"), [1, 3], 1)),
     (aten.index.Tensor, (T("666"), [L("a"), L("b"), L("c")])),
     (aten.index.Tensor, (T("ab"), [T("c", MASK)])),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from torch.fx import Node
+
+from trtdiag.graph.operators import OpOverload, shared_argument
 from trtdiag.shapes.op_call import OpCall
 from trtdiag.shapes.op_demands.registry import asks
-from trtdiag.shapes.shape_constraints import Demands, elements, equal, multiple, spread
-from trtdiag.symbolic import Expr, Num
+from trtdiag.shapes.shape_constraints import Demands, at_most, elements, equal, multiple, spread
+from trtdiag.symbolic import Expr, Num, add, mul
 
 _REST = Num(-1)
 
@@ -48,6 +51,20 @@ def unflatten(call: OpCall) -> Demands:
     """One dim becomes several."""
     given = call.shape("self")
     yield from _counted(given[call.axis("dim", len(given))], call.sizes("sizes"), "the dim and what it is made into")
+
+
+@asks("as_strided", "as_strided_copy")
+def as_strided(call: OpCall) -> Demands:
+    """The farthest element is one of a tensor that has its memory to itself: an input, or what an op has made."""
+    node = call.given("self")
+    own = isinstance(node, Node) and (
+        node.op == "placeholder" or (isinstance(node.target, OpOverload) and shared_argument(node.target) is None)
+    )
+    if own:
+        offset = Num(0) if call.given("storage_offset") is None else call.size("storage_offset")
+        steps = zip(call.sizes("size"), call.sizes("stride"), strict=True)
+        last = add(offset, *(mul(stride, add(size, -1)) for size, stride in steps))
+        yield from at_most(add(last, 1), elements(call.shape("self")), "the farthest element and all there are")
 
 
 def _counted(whole: Expr, parts: list[Expr], what: str) -> Demands:
