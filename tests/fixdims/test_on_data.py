@@ -259,3 +259,27 @@ def test_a_size_at_which_a_check_refuses_data_that_the_model_takes_is_left_out()
     for size in (2, 3, 40):
         x = torch.zeros(size, dtype=torch.int64)
         assert torch.equal(program(x), torch.bincount(x, minlength=size))
+
+
+class IndexedByNumbers(torch.nn.Module):
+    def __init__(self, *rows: int) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.tensor(rows))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x @ x.mT)[:, self.rows, self.rows]
+
+
+def test_indices_that_are_numbers_of_the_model_ask_for_a_least_size() -> None:
+    """Of ten places on a side none is equal to their number."""
+    dims = ({0: Dim("b", min=1, max=6), 1: Dim("s", min=1, max=20)},)
+    fix = fix_dims(IndexedByNumbers(0, 1, 1, 2, 2, 2, 3, 3, 3, 3), (torch.randn(2, 6, 8),), dynamic_shapes=dims)
+    assert fix.proven
+    assert [(change.name, change.after) for change in fix.changes] == [("s", "s: 4..20")]
+    assert not fix.plan.sizes
+
+
+def test_a_program_that_fails_with_its_example_is_not_proven() -> None:
+    fix = fix_dims(IndexedByNumbers(7), (torch.randn(2, 6, 8),), dynamic_shapes=({0: Dim("b", min=1, max=6)},))
+    assert not fix.proven
+    assert fix.proof.detail.startswith("it fails at the example itself: IndexError")

@@ -58,13 +58,13 @@ class UnequalPoints:
         """One symbol of each group of equal ones that can take several values."""
         return [name for name, values in self._values.items() if values.single is None and not values.is_empty]
 
-    def unequal(self) -> Iterator[Point]:
-        """Yield small values of 2 or more, each different from every other: in one order of the symbols, and back.
+    def unequal(self, above: int = 1) -> Iterator[Point]:
+        """Yield small values beyond ``above``, each different from every other: in one order of the symbols, and back.
 
         So each of two symbols is the larger one once, where their ranges allow it.
         """
         for names in (list(self._box), list(self._box)[::-1]):
-            point = self._fitted(self._one_after_another(names))
+            point = self._fitted(self._one_after_another(names, above))
             if point is not None:
                 yield point
 
@@ -109,13 +109,13 @@ class UnequalPoints:
         own = [condition for condition in self._conditions if free_symbols(condition) == {name}]
         return allowed(own, name, self._box[name]).values if own else ValueSet.full(self._box[name])
 
-    def _one_after_another(self, names: Sequence[str]) -> Point:
+    def _one_after_another(self, names: Sequence[str], least: int) -> Point:
         point: Point = {}
         for name in names:
             values = self._values[name]
             high = values.max
             above = [value for value in point.values() if high is None or value < high]
-            point[name] = self._next(name, max([*above, 1]) + 1, point)
+            point[name] = self._next(name, max([*above, least]) + 1, point)
         return point
 
     def _next(self, name: str, start: int, point: Point) -> int:

@@ -77,6 +77,8 @@ def answer_of(
     if last is not None and last.on_data.unlike:
         proof = Proof(ProofKind.NONE, found.proof.checked, f"with the example inputs {last.on_data.unlike}")
         notes = (*notes, *(_escapes(last) or (UNLIKE,)))
+    elif last is not None and last.on_data.failed:
+        proof = Proof(ProofKind.NONE, found.proof.checked, last.on_data.unrun)
     elif last is not None and last.on_data.unseen:
         said = f"the model {last.escapes[0].how}, which no guard of torch.export says, and {last.on_data.unseen}"
         proof = Proof(ProofKind.NONE, found.proof.checked, said)

@@ -77,12 +77,15 @@ class OtherExamples:
         return None
 
     def _other_exports(self, groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[tuple[Plan, Tried]]:
-        """The plan with one example after another, each with its try; those whose export did not end are left out."""
+        """The plan with one example after another, each with its try.
+
+        Those whose export did not end, or whose program fails with what it was exported with, are left out.
+        """
         for sizes in other_sizes(groups, plan):
             shown = ", ".join(f"{site} = {size}" for site, size in sizes.items() if plan.sizes.get(site) != size)
             moved = replace(plan, sizes=sizes)
             again = self.search.attempt(moved, f"with another example: {shown}")
-            if not isinstance(again, str) and again.finished:
+            if not isinstance(again, str) and again.finished and not again.on_data.failed:
                 yield moved, again
 
     def _needed(self, site: str, size: int, plan: Plan, left: set[str]) -> bool:

@@ -132,12 +132,26 @@ class _Search:
                     refused = refused or (point, ran)
                 elif taken is None and ran.outcome is RunOutcome.PASSED:
                     taken = point
+            if refused is not None and self._too_small(*refused):
+                continue
             equations = () if refused is None or len(self.found) >= MOST_EQUATIONS else self._equations(*refused)
             if not equations or refused is None:
                 self.runs += runs
                 return None if refused else taken
             self.runs.append(self._as_run(*refused))
             self.found.update(dict.fromkeys(equations, _origin(refused[0], refused[1], "equal")))
+
+    def _too_small(self, point: Point, ran: Ran) -> bool:
+        """Whether unequal sizes beyond the example's are taken, and bounds were found that leave out ``point``.
+
+        Indices that are numbers of the model (``x[:, [0, 3]]``) ask for a size, and for none that is equal to another.
+        """
+        before, example = len(self.found), max(self._tried.hints.values(), default=1)
+        larger = list(self._choice().unequal(example))
+        if all(self._runner.run(each).outcome is RunOutcome.PASSED for each in larger):
+            for each in larger[:1]:
+                self._bounded(each, point, ran)
+        return len(self.found) > before
 
     def _equations(self, point: Point, ran: Ran) -> tuple[Condition, ...]:
         """What makes dims of the op that failed equal, such that it takes other sizes, or fails later."""
