@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch.export import Dim
 
+import trtdiag
 from tests.fixdims import small_models as models
 from tests.fixdims.test_fix_dims_examples import change_of
+from trtdiag.analysis.finding import Severity
 from trtdiag.dims.plan import LeafKind
 from trtdiag.fixdims.fix import Outcome
 from trtdiag.fixdims.run import fix_dims
@@ -194,3 +196,22 @@ def test_a_size_that_a_hint_leaves_out_of_the_program_is_not_counted_as_kept() -
     kept = change_of(fix, "t").kept
     assert leaf.kind is LeafKind.DYNAMIC
     assert kept == (int(range_.upper) - int(range_.lower) + 1, 2160)
+
+
+class TokensAndPatches(torch.nn.Module):
+    """Text and image in one sequence, their masks in another: sums alone say that a patch has a place in the mask."""
+
+    def forward(self, text: torch.Tensor, image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        both = torch.cat([text, image], 1)
+        return both * torch.cat([torch.ones_like(text[..., 0]), mask], 1)[..., None]
+
+
+def test_one_dim_of_two_symbols_that_a_sum_ties_is_one_dim() -> None:
+    batch, patches = Dim("batch", min=1, max=9), Dim("patches", min=1, max=17)
+    shapes = ({0: batch, 1: Dim("tokens", min=1, max=16)}, {0: batch, 1: patches}, {0: batch, 1: patches})
+    asked = (TokensAndPatches(), (torch.randn(2, 7, 4), torch.randn(2, 5, 4), torch.ones(2, 5)), {}, shapes)
+    fix = fix_dims(*asked[:3], dynamic_shapes=shapes)
+    assert (fix.outcome, fix.proven) == (Outcome.UNCHANGED, True)
+    # A program does not say how its dims were declared.
+    for source in (asked, torch.export.export(*asked[:2], dynamic_shapes=shapes)):
+        assert not [finding for finding in trtdiag.analyze(source).findings if finding.severity is Severity.ERROR]

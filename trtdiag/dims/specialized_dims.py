@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.facts import Constraint, GuardOrigin, Narrowed, Pinned, Tied, Verdict
@@ -14,7 +14,7 @@ from trtdiag.graph.source import NO_STACK
 from trtdiag.grouping import grouped
 from trtdiag.symbolic import ValueSet, allowed
 from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import Compare, Relation, Sym
+from trtdiag.symbolic.expr import Compare, Condition, Expr, Relation, Sym
 from trtdiag.symbolic.ranges import Range
 
 
@@ -120,8 +120,10 @@ def _allowed(constraint: Constraint, symbol: str, asked: Range) -> ValueSet | No
 # Dims that were declared apart and that the program forces to be equal.
 
 
-def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] = ()) -> tuple[Tied, ...]:
-    """Groups of dims with different declarations and one size.
+def tied(
+    constraints: Sequence[Constraint], sites: Sites, one_dim: Mapping[str, Expr], joins: Sequence[Join] = ()
+) -> tuple[Tied, ...]:
+    """Groups of dims with different declarations and one size; ``one_dim`` has the symbols of one declaration.
 
     Torch reports such a pair only when both are plain Dims; a guard with two symbols goes into the program in
     silence, and dims of hints (``Dim.AUTO``) share a symbol without a word.
@@ -137,11 +139,31 @@ def tied(constraints: Sequence[Constraint], sites: Sites, joins: Sequence[Join] 
         asked = constraint.origin.asked is not None  # a finding of its own
         if asked or not isinstance(condition, Compare) or condition.relation is not Relation.EQ:
             continue
-        sides = [by_size.get(side) for side in (condition.left, condition.right) if isinstance(side, Sym)]
-        firsts = [dims[0] for dims in sides if dims]
-        if len(firsts) == 2:
+        sides = [side for side in (condition.left, condition.right) if isinstance(side, Sym) and by_size.get(side)]
+        if len({one_dim.get(side.name, side) for side in sides}) == 2:
+            firsts = [by_size[side][0] for side in sides]
             found.append(_tie(firsts, constraint))
     return tuple(found)
+
+
+def tied_by_guard(
+    conditions: Mapping[Condition, GuardOrigin], sites: Sites, ranges: Mapping[str, Range]
+) -> dict[str, Sym]:
+    """Symbol -> the one that it equals by a guard of a program that does not say how its dims were declared.
+
+    torch leaves one Dim two symbols where a sum alone ties them (``t + a == b + t``), and stops where there are two
+    Dims, so that symbols of one range are taken for one Dim's: the program refuses all other sizes itself.
+    """
+    unsaid = {dim.expr.name for dim in sites.dims if isinstance(dim.expr, Sym) and dim.declared is None}
+    found: dict[str, Sym] = {}
+    for condition, origin in conditions.items():
+        match condition:
+            case Compare(Relation.EQ, Sym(one), Sym(other)) if {one, other} <= unsaid and origin.asked is None:
+                first, second = (found.get(name, Sym(name)) for name in (one, other))
+                if first != second and ranges.get(one) == ranges.get(other):
+                    found = {name: first if size == second else size for name, size in found.items()}
+                    found[second.name] = first
+    return found
 
 
 def _join_origin(dims: Sequence[InputDim], joins: Sequence[Join]) -> GuardOrigin | None:

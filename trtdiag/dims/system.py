@@ -12,7 +12,7 @@ from trtdiag.dims.dynamic_shapes.code_text import with_missing_maxima
 from trtdiag.dims.facts import Conflict, Constraint, Declaration, DimSystem, Verdict
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.solver_input import tied_symbols
-from trtdiag.dims.specialized_dims import narrowed, pinned, tied
+from trtdiag.dims.specialized_dims import narrowed, pinned, tied, tied_by_guard
 from trtdiag.dims.suggestion import Binding, asked_of, binding_of
 from trtdiag.dims.suggestion_run import run_binding
 from trtdiag.dims.verdicts import Judge
@@ -33,7 +33,7 @@ def dim_system(program: Program) -> DimSystem:
     box = program.ranges
     solved = Solved(box)
     asked = asked_of(program)
-    tied_dims = tied_symbols(program.inputs, asked.plan)
+    tied_dims = {**tied_by_guard(gathered.conditions, sites, box), **tied_symbols(program.inputs, asked.plan)}
     judged = Judge(solved, program.hints, sites).judged(gathered.conditions, tied_dims)
     constraints = _attributed(judged, program)
     pins = pinned(program, sites)
@@ -50,7 +50,7 @@ def dim_system(program: Program) -> DimSystem:
         unparsed=tuple(gathered.unparsed),
         suggestions=suggested,
         pinned=pins,
-        tied=tied(constraints, sites, program.joins),
+        tied=tied(constraints, sites, tied_dims, program.joins),
         narrowed=narrowed(program, constraints, sites),
         conflicts=_conflicts(constraints, box, program.hints, sites) or _contradiction(binding, constraints, sites),
         declaration=declaration,

@@ -17,7 +17,7 @@ from trtdiag.dims.dynamic_shapes.asked import Structure
 from trtdiag.dims.dynamic_shapes.examples import resized
 from trtdiag.dims.dynamic_shapes.spell import spell
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.solver_input import corner_points, dims_in, system_of
+from trtdiag.dims.solver_input import corner_points, dims_in, system_of, tied_symbols
 from trtdiag.fixdims.export_result import Corner, OnData, Tried, read_program
 from trtdiag.fixdims.run_on_data import run_on_data
 from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example_values
@@ -26,6 +26,7 @@ from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
 from trtdiag.frontend.program_of_export import attempted
 from trtdiag.frontend.quick_sizes import quick_sizes
 from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.symbolic import evaluate
 
 SECONDS_ON_DATA = 10.0
 """For the runs on tensors of one export.  Own choice: small models need less than 1, large ones 1 to 5 for each run."""
@@ -107,7 +108,10 @@ def ran(
     unrun = ""
     try:
         runner = ShapeRunner(exported, tried.inputs, used.args, used.kwargs)
-        for point in corner_points(system_of(tried.inputs, plan).box, tried.hints):
+        ties = tied_symbols(tried.inputs, plan)  # torch may leave two symbols for one Dim
+        box = {symbol: range_ for symbol, range_ in system_of(tried.inputs, plan).box.items() if symbol not in ties}
+        for free in corner_points(box, tried.hints):
+            point = {**free, **{symbol: int(evaluate(size, free)) for symbol, size in ties.items()}}
             if corners and time.monotonic() - started > limit_s:
                 unrun = "the time for runs was over"
                 break
