@@ -50,6 +50,7 @@ def _says(x: torch.Tensor) -> torch.Tensor:
     print(f"{x.shape[0]} rows")
     logging.getLogger("model").debug("%s rows", x.shape[0])
     torch._check(x.shape[1] == 3, lambda: f"{x.shape[0]} rows of {x.shape[1]}")
+    torch._assert(x.shape[1] == 3, f"{x.shape[0]} rows of {x.shape[1]}")
     if x.dim() == 1:
         raise ValueError(f"{x.shape[0]} numbers")
     return x

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import cache
 from math import frexp, isfinite
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +37,7 @@ _NUMBERS: dict[type, Any] = {torch.SymInt: 2, torch.SymFloat: 0.5, torch.SymBool
 _TELLING = frozenset(
     ["print", "log", "debug", "info", "warn", "warning", "warning_once", "info_once", "error", "exception", "critical"]
 )
-"""Calls that say something to people, and to nothing in the model."""
+"""Calls that say something to people, and to nothing in the model, beside those that check and may raise."""
 _MADE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "sym_max", "sym_min", "neg", "abs")
 _ROUNDED = ("floor", "ceil", "trunc", "round", "int")
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -130,10 +130,9 @@ class _Watch:
                 if hasattr(kind, f"__{name}__"):
                     yield kind, f"__{name}__", self.made(name, getattr(kind, f"__{name}__"))
         yield torch.SymInt, "__round__", self.to_tens(torch.SymInt.__round__)
-        for name in _COMPARED:
-            yield torch.SymFloat, f"__{name}__", self.compared(getattr(torch.SymFloat, f"__{name}__"))
-        for name in _ROUNDED:
-            yield torch.SymFloat, f"__{name}__", self.rounded(getattr(torch.SymFloat, f"__{name}__"))
+        for names, watched in ((_COMPARED, self.compared), (_ROUNDED, self.rounded)):
+            for name in [each for each in names if hasattr(torch.SymFloat, f"__{each}__")]:
+                yield torch.SymFloat, f"__{name}__", watched(getattr(torch.SymFloat, f"__{name}__"))
 
 
 @contextmanager
@@ -195,11 +194,11 @@ def _joined(name: str, values: Sequence[Any]) -> _Floats:
 
 def _own_modules() -> list[dict[str, Any]]:
     """The globals of modules that belong to no installed package."""
-    files = [(vars(module), getattr(module, "__file__", None)) for module in list(sys.modules.values())]
+    own = [module.__dict__ for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
     return [
         names
-        for names, file in files
-        if isinstance(file, str)
+        for names in own
+        if isinstance(file := names.get("__file__"), str)  # asked of a module it may import another
         and not file.startswith(_INSTALLED)
         and "isinstance" not in names
         and Frame(file, 0).package is None
@@ -240,7 +239,7 @@ def _is_told(statement: ast.stmt) -> bool:
         return isinstance(statement, ast.Raise)
     called = statement.value.func
     name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name in _TELLING or name.startswith("_check")
+    return name in _TELLING or name.lstrip("_").startswith(("check", "assert"))
 
 
 @cache
