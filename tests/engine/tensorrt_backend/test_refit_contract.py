@@ -12,7 +12,7 @@ from standin import Recorded, TensorRT
 from trtdiag.engine.tensorrt import build as building
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.lazy_import import InstalledTensorRT
-from trtdiag.engine.tensorrt.refit import named_constants, refitted, unpacked_engine, without_weights
+from trtdiag.engine.tensorrt.refit import named_constants, packed_engine, refitted, unpacked_engine, without_weights
 from trtdiag.errors import ArtifactError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
 from trtdiag.network.layers.convolution import Convolution
@@ -123,7 +123,7 @@ def test_an_engine_without_weights(version: str) -> None:
     trt, engine = _engine(version, [str(number) for number in named_constants(network)])
     given: list[Any] = []
     trt.answers["set_named_weights"] = lambda _, __, weights: given.append(weights.given[0][0]) or True
-    bare = without_weights(_dialect(trt, version), engine, network)
+    bare = packed_engine(without_weights(_dialect(trt, version), engine, network))
     earlier = b"trtdiag engine of zeros\n" + zlib.compress(b"made by a stand-in", 6)
     for blob in (bare, memoryview(bare), earlier, b"made by a stand-in"):
         assert unpacked_engine(blob, network) == b"made by a stand-in"

@@ -18,6 +18,7 @@ from trtdiag.engine.tensorrt.build import build
 from trtdiag.engine.tensorrt.compatibility import allow_host_code, gpu_difference, version_difference
 from trtdiag.engine.tensorrt.config import chosen_sources
 from trtdiag.engine.tensorrt.context_memory import ContextMemory
+from trtdiag.engine.tensorrt.fat_binaries import without_other_gpus
 from trtdiag.engine.tensorrt.lazy_import import (
     InstalledTensorRT,
     compute_capability,
@@ -26,7 +27,13 @@ from trtdiag.engine.tensorrt.lazy_import import (
     require_gpu,
 )
 from trtdiag.engine.tensorrt.log import last_lines, logger_of
-from trtdiag.engine.tensorrt.refit import refitted, unpacked_engine, without_weights
+from trtdiag.engine.tensorrt.refit import (
+    leaves_weights_out,
+    packed_engine,
+    refitted,
+    unpacked_engine,
+    without_weights,
+)
 from trtdiag.engine.tensorrt.runner import EngineRunner, LoadedEngine
 from trtdiag.errors import ArtifactError, PlatformError
 from trtdiag.network import Network
@@ -122,10 +129,24 @@ class TensorRTBackend(Backend):
     def stripped(self, blob: bytes | memoryview, network: Network, manifest: Manifest) -> bytes:
         """The engine without the weights that ``refit`` gives it; raises the same."""
         loaded = self._deserialised(unpacked_engine(blob, network), manifest)
-        made = self._changed(without_weights, loaded, network)
+        bare = self._changed(without_weights, loaded, network)
+        # What TensorRT itself leaves weights out of was not tried without other GPUs' code.
+        made = packed_engine(bare if leaves_weights_out(loaded.engine) else self._for_one_gpu(bare, manifest))
         if built_here(manifest.engine_sha256):
             note_built(sha256_of(made))
         return made
+
+    def _for_one_gpu(self, plan: bytearray, manifest: Manifest) -> bytearray:
+        """An engine without code for other GPUs, where it runs on none of them and TensorRT reads it so."""
+        runs_on = manifest.compatibility
+        if runs_on.hardware != "none" or runs_on.gpus or runs_on.compute_capability is None:
+            return plan
+        alone = without_other_gpus(plan, runs_on.compute_capability)
+        try:
+            self._deserialised(memoryview(alone), manifest)
+        except ArtifactError:
+            return plan
+        return alone
 
     def _changed(
         self, change: Callable[[Dialect, Any, Network], _Changed], loaded: LoadedEngine, network: Network

@@ -119,11 +119,21 @@ def refitted(dialect: Dialect, engine: Any, network: Network) -> bytearray:
         return _serialised(dialect, engine, weights=True)
 
 
-def without_weights(dialect: Dialect, engine: Any, network: Network) -> bytes:
+def leaves_weights_out(engine: Any) -> bool:
+    """Whether TensorRT itself writes an engine without weights; 8.6 writes one of zeros."""
+    return hasattr(engine, "create_serialization_config")
+
+
+def without_weights(dialect: Dialect, engine: Any, network: Network) -> bytearray:
     """The bytes of an engine without its named weights; raises as ``refitted``, which gives it some again."""
-    if hasattr(engine, "create_serialization_config"):
-        return _PACKED + packed(_serialised(dialect, engine, weights=False))
-    return _PACKED + packed(refitted(dialect, engine, _of_zeros(network)))
+    if leaves_weights_out(engine):
+        return _serialised(dialect, engine, weights=False)
+    return refitted(dialect, engine, _of_zeros(network))
+
+
+def packed_engine(plan: bytes | bytearray) -> bytes:
+    """The bytes of an engine without weights, compressed; ``unpacked_engine`` reads them."""
+    return _PACKED + packed(plan)
 
 
 def unpacked_engine(blob: bytes | memoryview, network: Network) -> bytes | memoryview:
@@ -153,7 +163,7 @@ def unpacked_engine(blob: bytes | memoryview, network: Network) -> bytes | memor
 
 def _serialised(dialect: Dialect, engine: Any, *, weights: bool) -> bytearray:
     """What TensorRT writes, as a buffer that a program keeps without another copy (``engine_tensor``)."""
-    if not hasattr(engine, "create_serialization_config"):
+    if not leaves_weights_out(engine):
         return bytearray(engine.serialize())
     flags, config = dialect.trt.SerializationFlag, engine.create_serialization_config()
     if weights:
