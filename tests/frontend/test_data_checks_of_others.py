@@ -87,7 +87,7 @@ def many(x):
 
 def numbers(x):
     if torch.compiler.is_exporting():
-        raise TypeError("no numbers of what is exported")
+        raise TypeError(f"no numbers of {x.shape[0]} rows that are exported")
     return x
 """
 

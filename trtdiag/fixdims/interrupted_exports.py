@@ -47,7 +47,7 @@ def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | Non
         found.failure = tried.message
         return None
     if not traced.finished:
-        found.failure = traced.message
+        found.last, found.failure = traced, traced.message
         found.notes.append("the export fails with every dim static too: dims are not the reason")
         return None
     dynamic: list[str] = []
