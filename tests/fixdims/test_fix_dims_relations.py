@@ -215,3 +215,20 @@ def test_one_dim_of_two_symbols_that_a_sum_ties_is_one_dim() -> None:
     # A program does not say how its dims were declared.
     for source in (asked, torch.export.export(*asked[:2], dynamic_shapes=shapes)):
         assert not [finding for finding in trtdiag.analyze(source).findings if finding.severity is Severity.ERROR]
+
+
+class Differences(torch.nn.Module):
+    """As many weights as there are steps between neighbours."""
+
+    def forward(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        return (x[:, 1:] - x[:, :-1]) * weights
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_relation_that_is_declared_over_another_root_than_torchs_is_left_as_it_is(offset: int) -> None:
+    n = Dim("n", min=3, max=16)
+    shapes = {"x": {1: n + offset}, "weights": {1: n + (offset - 1)}}
+    asked = (Differences(), (torch.randn(2, 8), torch.randn(2, 7)), {}, shapes)
+    fix = fix_dims(*asked[:3], dynamic_shapes=shapes)
+    assert (fix.outcome, fix.proven) == (Outcome.UNCHANGED, True)
+    assert not [finding for finding in trtdiag.analyze(asked).findings if finding.severity is Severity.ERROR]

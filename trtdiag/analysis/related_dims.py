@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from trtdiag.dims.plan import Leaf, LeafKind
+from trtdiag.dims.suggestion import asked_of
 from trtdiag.frontend.program import InputDim, Program
 from trtdiag.symbolic import Expr, Num, Range, Sym, affine, free_symbols, to_text
 
@@ -36,12 +38,14 @@ def related_dims(program: Program) -> Iterator[Related]:
     """Yield each dim that has a declared name of its own and is made of another, in the order of the inputs."""
     dims = [dim for tensor in program.inputs for dim in tensor.dims]
     roots = {dim.expr.name: dim for dim in reversed(dims) if isinstance(dim.expr, Sym)}
+    asked = asked_of(program)
+    leaves = {} if asked.structure is None else asked.plan.leaves  # of a program alone it is not known
     for dim in dims:
         if dim.declared_name is None or isinstance(dim.expr, (Sym, Num)):
             continue
         symbols = sorted(free_symbols(dim.expr))
         root = roots.get(symbols[0])
-        if root is None:
+        if root is None or _is_declared(dim, root, leaves):
             continue
         name = program.names.get(symbols[0], symbols[0])
         lows = [d.declared_range.min or 0 for d in (dim, root) if d.declared_range is not None]
@@ -54,6 +58,16 @@ def related_dims(program: Program) -> Iterator[Related]:
             root_range=_root_range(symbols[0], dims),
             smallest=min(lows, default=0),
         )
+
+
+def _is_declared(dim: InputDim, root: InputDim, leaves: Mapping[str, Leaf]) -> bool:
+    """Whether the declaration has the two so already, of whichever the symbol is: ``n`` beside ``n - 1``."""
+    line, one, other = line_of(dim.expr), leaves.get(dim.site), leaves.get(root.site)
+    if line is None or one is None or other is None or {one.kind, other.kind} != {LeafKind.DIM}:
+        return False
+    scale, offset = line
+    said = (scale * other.scale, scale * other.offset + offset)
+    return one.root == other.root and (one.scale, one.offset) == said
 
 
 def _root_range(symbol: str, dims: list[InputDim]) -> Range:

@@ -61,7 +61,29 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
         else:
             definition = used.setdefault(size.root, definitions[size.root])
             leaves[dim.site] = replace(size, root=definition.name, name=variables.get(dim.site, ""))
-    return Plan(tuple(used.values()), leaves, tried.sizes)
+    return _over_asked_roots(Plan(tuple(used.values()), leaves, tried.sizes), asked)
+
+
+def _over_asked_roots(plan: Plan, asked: Plan) -> Plan:
+    """``plan`` in the words of the user that say the same: ``n`` and ``n - 1`` in place of ``n + 1`` and ``n``."""
+    definitions, leaves = {definition.name: definition for definition in plan.defs}, dict(plan.leaves)
+    for name, definition in list(definitions.items()):
+        sites = {site for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.DIM and leaf.root == name}
+        were = {site: leaf for site in sites if (leaf := asked.leaves.get(site)) is not None}
+        roots = {leaf.root for leaf in were.values() if leaf.kind is LeafKind.DIM}
+        if were.keys() != sites or len(roots) != 1 or any(leaf.kind is not LeafKind.DIM for leaf in were.values()):
+            continue
+        (root,) = roots
+        scaled = all(were[site].scale == leaves[site].scale for site in sites)
+        shifts = {(were[site].offset - leaves[site].offset, leaves[site].scale) for site in sites}
+        shift = {by // scale if by % scale == 0 else None for by, scale in shifts}
+        by = shift.pop() if scaled and len(shift) == 1 else None
+        others = {site for site, leaf in asked.leaves.items() if leaf.root == root} != sites
+        if not by or others or (root != name and root in definitions):
+            continue
+        definitions[name] = DimDef(root, definition.range.scaled(1, -by))
+        leaves.update(were)
+    return Plan(tuple(definitions.values()), leaves, plan.sizes)
 
 
 def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) -> Leaf:
