@@ -217,6 +217,24 @@ def test_one_dim_of_two_symbols_that_a_sum_ties_is_one_dim() -> None:
         assert not [finding for finding in trtdiag.analyze(source).findings if finding.severity is Severity.ERROR]
 
 
+class MaskOfBoth(torch.nn.Module):
+    """The mask has a place for each token and patch."""
+
+    def forward(self, text: torch.Tensor, image: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.cat([text, image], 1) * mask[..., None]
+
+
+def test_a_sum_that_torch_has_tied_by_itself_is_no_error() -> None:
+    tokens, patches, places = Dim("tokens", max=16), Dim("patches", max=16), Dim("places", min=2, max=32)
+    args = (torch.randn(2, 7, 4), torch.randn(2, 5, 4), torch.ones(2, 12))
+    (found,) = [
+        finding
+        for finding in trtdiag.analyze((MaskOfBoth(), args, {}, ({1: tokens}, {1: patches}, {1: places}))).findings
+        if finding.rule == "GRD307"
+    ]
+    assert found.severity is Severity.WARNING  # compile would refuse what fix-dims leaves as it is
+
+
 class Differences(torch.nn.Module):
     """As many weights as there are steps between neighbours."""
 

@@ -23,7 +23,8 @@ def dims_declared_apart_but_related(program: Program, dims: DimSystem) -> Iterat
 
         torch.export can say a dim that grows with another (2*d, d + 1, 4*d - 3).  It has no words for one
         that shrinks (32 - d) or is made of two others: then torch has to work it out itself (Dim.AUTO), one
-        of them has to be static, or the inputs have to be joined into one.
+        of them has to be static, or the inputs have to be joined into one.  Where it has worked that out although
+        a Dim was asked for, the program refuses all other sizes itself, and this is a warning.
 
     Example:
         dynamic_shapes={"fine": {2: Dim("h1")}, "coarse": {2: Dim("h2")}}     # fine + upsample(coarse)
@@ -52,6 +53,8 @@ def dims_declared_apart_but_related(program: Program, dims: DimSystem) -> Iterat
             Place(frame=frame),
             _fix(related, dims),
             cause=related.dim.site,
+            # torch.export has tied it by itself, no Dim says it better, and the program refuses all other sizes.
+            severity=None if related.sayable or program.failure is not None else Severity.WARNING,
         )
 
 
