@@ -181,6 +181,38 @@ class Scatters(nn.Module):
         )
 
 
+class ThereAndBack(nn.Module):
+    """Reshapes that end where they began, and others."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        rows = x[:, 0] + 1
+        column = rows.view(-1, 1)
+        zeros = torch.zeros_like(rows).scatter_add(0, (rows * 0).long().unsqueeze(1).squeeze(1), rows)
+        bits = column.view(torch.int32).view(-1)
+        return rows, column, column.view(-1), rows.unsqueeze(1).flatten().unsqueeze(0).squeeze(0), zeros, bits
+
+
+def test_reshapes_that_end_where_they_began_give_the_tensor_that_they_began_with() -> None:
+    exported = exported_of(ThereAndBack())
+    _, lowered = assert_lowered_agrees(exported, X)
+    rows, column, again, back, _, bits = lowered.graph_module.graph.output_node().args[0]  # type: ignore[misc, union-attr]
+    assert rows is again is back
+    assert len({rows, column, bits}) == 3
+
+
+def test_rows_that_were_a_column_are_the_tensor_before() -> None:
+    class Column(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            place = (x[:, 0] > 0).long()
+            return place, torch.zeros(2, x.shape[1]).scatter_add(0, place.view(-1, 1).expand_as(x), x)
+
+    _, lowered = assert_lowered_agrees(exported_of(Column()), X)
+    (added,) = lowered.graph_module.graph.find_nodes(op="call_function", target=torch.ops.aten.index_add.default)
+    place, result = lowered.graph_module.graph.output_node().args[0]  # type: ignore[misc, union-attr]
+    assert added is result
+    assert added.args[2] is place
+
+
 def test_scatters_of_whole_rows_are_ops_over_rows() -> None:
     _, lowered = assert_lowered_agrees(exported_of(Scatters()), X)
     found = [str(n.target) for n in lowered.graph_module.graph.nodes if "scatter" in n.name or "of_rows" in n.name]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch.fx import Node
 
@@ -21,6 +23,8 @@ _COPIES = frozenset(
 # The same where neither dtype nor device changes, or no size.
 _CASTS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as", "aten::float"})
 _RESHAPES = frozenset({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::expand"})
+# These keep every element, and their order.
+_ORDERED = _RESHAPES - {"aten::expand"} | {"aten::unsqueeze", "aten::squeeze", "aten::flatten"}
 
 
 def take_copies_out(draft: Draft) -> int:
@@ -34,6 +38,12 @@ def take_copies_out(draft: Draft) -> int:
             _as_its_source(draft, node)
             count += 1
             continue
+        known = reshaped_from(node, node.meta.get("val"), locked)
+        if known is not None and not any(map(reads_order, node.users)):
+            node.replace_all_uses_with(known)
+            draft.graph.erase_node(node)
+            count += 1
+            continue
         if not _hands_on(node):
             continue
         if node.all_input_nodes and node.args and isinstance(node.args[0], Node) and node.args[0] not in locked:
@@ -43,6 +53,33 @@ def take_copies_out(draft: Draft) -> int:
         draft.graph.erase_node(node)
         count += 1
     return count
+
+
+def reshaped_from(node: Node, wanted: object, locked: Collection[Node] = ()) -> Node | None:
+    """The tensor that reshapes led away from and that has the sizes of ``wanted`` again; ``None`` where none has.
+
+    TensorRT 8.6 leaves outputs of an engine empty where one is made of another by reshapes that end where they began.
+
+    Args:
+        node: The last reshape.
+        wanted: A tensor with the elements of ``node`` in their order.
+        locked: Nodes whose memory an op changes in place.
+    """
+    known: Node | None = None
+    while _keeps_order(node) and node not in locked:
+        source = node.args[0]
+        if not isinstance(source, Node) or source in locked:
+            break
+        node, before = source, source.meta.get("val")
+        if isinstance(before, torch.Tensor) and isinstance(wanted, torch.Tensor) and _same_sizes(before, wanted):
+            known = node
+    return known
+
+
+def _keeps_order(node: Node) -> bool:
+    """Whether an op gives the elements of its input as they are, one after the other."""
+    op = operator_of(node)
+    return op is not None and op is not ATEN.view.dtype and schema_name(op) in _ORDERED
 
 
 def _as_its_source(draft: Draft, node: Node) -> None:

@@ -9,6 +9,7 @@ from torch.fx import Node
 
 from trtdiag.graph.operators import ATEN, operator_of, short_name
 from trtdiag.lower.draft import Draft, insert_call
+from trtdiag.lower.passes.copies import reshaped_from
 from trtdiag.lower.template import written_size
 
 _EXPANDS = frozenset({"expand", "expand_as", "broadcast_to"})
@@ -50,7 +51,9 @@ def _replace(draft: Draft, node: Node) -> bool:
     with draft.graph.inserting_before(node):
         with draft.mode:
             val = rows.meta["val"].reshape([-1])
-        places = insert_call(draft.graph, ATEN.reshape.default, (rows, [-1]), val, node, "rows")
+        places = reshaped_from(rows, val) or insert_call(
+            draft.graph, ATEN.reshape.default, (rows, [-1]), val, node, "rows"
+        )
         made = insert_call(
             draft.graph, target, (x, dim, places, source, *args), node.meta["val"], node, "of_rows", kwargs
         )
