@@ -71,3 +71,11 @@ def test_nothing_of_this_package_is_anybodys_best_line(stack: Stack) -> None:
 
 def test_a_librarys_line_is_best_where_no_user_is() -> None:
     assert Stack((HEAD, TORCH, LIBRARY, TORCH)).best == LIBRARY
+
+
+def test_sympy_is_no_library_that_a_model_is_written_in() -> None:
+    sympy = Frame("/env/lib/python3.11/site-packages/sympy/logic/boolalg.py", 249, "__lt__", "raise TypeError")
+    best = Stack((USER, TORCH, sympy)).best
+    assert best == USER
+    assert best is not None
+    assert best.inside is None
