@@ -212,3 +212,20 @@ def test_a_dim_that_torch_refuses_beside_an_unread_guard_is_not_talked_around() 
     assert fix.plan.leaves["x.shape[0]"].kind is LeafKind.STATIC
     assert any("could not be read" in reason.text for reason in change_of(fix, "n").why)
     assert fix.program.module()(torch.ones(8, 2)).shape == (8, 2)
+
+
+class EqualOrSix(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x if x.shape[0] == y.shape[0] or x.shape[0] == 6 else x * 3
+
+
+def test_a_number_that_another_example_led_to_is_exported_with_that_example() -> None:
+    """torch refuses a number that is not its example's size; it was called impossible."""
+    args, dims = (torch.randn(6, 3), torch.randn(5, 3)), ({0: Dim("n", min=1, max=7)}, {0: Dim("m", min=1, max=7)})
+    fix = fix_dims(EqualOrSix(), args, dynamic_shapes=dims, programs=1)
+    assert fix.proven
+    size = fix.plan.leaves["x.shape[0]"].value
+    assert size is not None
+    assert fix.plan.sizes.get("x.shape[0]", 6) == size
+    assert fix.args is not None
+    assert fix.args[0].shape[0] == size

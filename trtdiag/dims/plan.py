@@ -97,6 +97,13 @@ class Plan:
         used = {leaf.root for leaf in leaves.values()}
         return Plan(tuple(d for d in self.defs if d.name in used), leaves, self.sizes)
 
+    def with_examples_of_static(self, examples: Mapping[str, int]) -> Plan:
+        """The plan with an example of the size of each number that it declares, where the given one has another."""
+        values = {site: leaf.value for site, leaf in self.leaves.items() if leaf.kind is LeafKind.STATIC}
+        other = {site: value for site, value in values.items() if value is not None and examples.get(site) != value}
+        missing = {site: value for site, value in other.items() if site in examples and site not in self.sizes}
+        return Plan(self.defs, self.leaves, {**self.sizes, **missing}) if missing else self
+
     def sizes_with(self, sites: Sequence[str], size: int) -> dict[str, int]:
         """Sizes for all that is made of the Dim at ``sites``, such that the first of them has this size."""
         first = self.leaves[sites[0]]

@@ -175,7 +175,7 @@ class Search:
         names = self.notebook.symbol_names(tried, plan)
         found.open = [to_text(condition, names) for condition in chosen.open]  # those of the last round stay open
         found.proof, found.plan = joined_proof(found.proof, chosen.proof), plan
-        new = declared(chosen, tried.inputs, plan, self.asked)
+        new = declared(chosen, tried.inputs, plan, self.asked).with_examples_of_static(self.examples)
         self.notebook.integers(self.asked, new)
         if self._before is None and _autos(new) - _autos(plan):
             self._before = (plan, tried)
