@@ -92,7 +92,8 @@ def ours(path: Path, args: Tensors) -> tuple[dict[str, Call], list[tuple[bytes, 
         exported = torch.export.load(path).module()
         ways[" (torch.export.load)"] = lambda: exported(*args)
     nodes = engine_nodes(program.exported_program)
-    given = _engine_inputs(program, args)
+    # Of a program of its own: it keeps what looks on in the engine's place, and prepares no calls.
+    given = _engine_inputs(trtdiag.load(path), args)
     if len(nodes) != 1 or given is None or program.manifests[0].backend == INDUCTOR:  # that is no engine of TensorRT
         return ways, []
     return ways, [(bytes(engine_bytes(nodes[0].engine)), given)]
