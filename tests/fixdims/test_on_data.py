@@ -283,3 +283,21 @@ def test_a_program_that_fails_with_its_example_is_not_proven() -> None:
     fix = fix_dims(IndexedByNumbers(7), (torch.randn(2, 6, 8),), dynamic_shapes=({0: Dim("b", min=1, max=6)},))
     assert not fix.proven
     assert fix.proof.detail.startswith("it fails at the example itself: IndexError")
+
+
+class Placeholders(torch.nn.Module):
+    """Two features for the two places that are kept for them in a text of any length, as models of images check."""
+
+    def forward(self, ids: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        kept = ids == 9
+        right = (kept.sum() == 2).item()
+        torch._check(right)
+        return torch.zeros(ids.shape[0]).masked_scatter(kept, features)
+
+
+def test_a_check_of_what_the_inputs_hold_ends_no_range() -> None:
+    """A longer text that repeats the example has more such places, and fails for that."""
+    args = torch.tensor([9, 9, 1, 2, 3]), torch.ones(2)
+    fix = fix_dims(Placeholders(), args, dynamic_shapes=({0: Dim("t", min=5, max=40)}, None))
+    assert fix.outcome is Outcome.UNCHANGED
+    assert any("what the inputs hold" in note for note in fix.confirmation.not_on_data)

@@ -120,7 +120,7 @@ class Search(Interpreter):
             return False
         if not depends_on_contents(node):
             return True
-        if self._chooses_by_mask(node):
+        if self._chooses_by_mask(node) or _asks_data_alone(node):
             return False
         if isinstance(node.target, OpOverload):
             if schema_name(node.target) == _REPEATS:  # neither 0 nor 1 tells whether some have the sum that is asked
@@ -201,3 +201,25 @@ def _of_sizes(node: Node) -> bool:
         return False
     name = schema_name(node.target)
     return name in OF_SIZES or name.endswith("_like") or name.startswith("aten::new_")
+
+
+def _asks_data_alone(node: Node) -> bool:
+    """Whether a check speaks of numbers from data and of no size: what other contents fail it as well is no proof.
+
+    How many placeholders of images a text has, for instance: it is right for the example alone, at any length.
+    """
+    if node.target is not torch.ops.aten._assert_scalar.default:
+        return False
+    seen, waiting = set(), list(node.all_input_nodes)
+    while waiting:
+        number = waiting.pop()
+        if number in seen or any(isinstance(given.meta.get("val"), torch.Tensor) for given in number.all_input_nodes):
+            if target_name(number.target).startswith(("aten.sym_size", "aten.sym_numel", "aten.sym_stride")):
+                return False
+            seen.add(number)
+            continue
+        if number.op == "placeholder":
+            return False
+        seen.add(number)
+        waiting += number.all_input_nodes
+    return True
