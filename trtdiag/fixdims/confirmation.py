@@ -50,11 +50,12 @@ def _not_on_data(runs: Sequence[Run], names: Mapping[str, str]) -> tuple[str, ..
         RunOutcome.UNRUN: "at {sizes}: {words}",
         RunOutcome.UNDECIDED: "not decided at {sizes}, where it fails for what the inputs hold: {words}",
     }
-    return tuple(
+    told = (
         words[run.outcome].format(sizes=_sizes(run.sizes), words=in_words(run.words, names)[:MOST_REFUSAL_CHARACTERS])
         for run in runs
         if run.outcome in words
     )
+    return tuple(dict.fromkeys(told))  # the largest sizes are run once more, smaller ones beside them
 
 
 def _open(found: SearchResult, refused: Sequence[str], *, assumed: bool) -> str:
