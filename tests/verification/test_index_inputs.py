@@ -10,7 +10,9 @@ from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from tests.harness.rows import thinned
-from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.frontend.capture import capture
+from trtdiag.graph.index_inputs import index_bounds, index_inputs
+from trtdiag.verification.run import Comparison
 
 ROWS = torch.randn(7, 3)
 Run = Callable[[Tensor, Tensor], Tensor]
@@ -48,6 +50,48 @@ CASES: dict[str, tuple[Run, set[str]]] = {
 def test_what_reaches_an_index(name: str) -> None:
     run, expected = CASES[name]
     assert index_inputs(exported(run, IDS, MASK)) == expected
+
+
+BOUNDS: dict[str, tuple[Run, dict[str, int]]] = {
+    "the least of two tables": (lambda x, y: ROWS[x] + ROWS[:5][x.t()].transpose(0, 1) + y[..., None], {"x": 5}),
+    "both": (
+        lambda x, y: nn.functional.embedding(x, ROWS).sum(-1) + ROWS[:, 1].index_select(0, y.flatten()).sum(),
+        {"x": 7, "y": 7},
+    ),
+    "views, copies, a part and a join": (
+        lambda x, y: ROWS[torch.cat([x[:, :1].clone().to(torch.int32), x[:, 1:].to(torch.int32)], 1)] + y[..., None],
+        {"x": 7},
+    ),
+    "the second dim": (lambda x, y: ROWS[:, y.clamp(0, 2)] + ROWS.t()[:, x].sum() + y.sum(), {"x": 7}),
+    "behind a mask": (lambda x, y: ROWS[ROWS.sum(1) > 0].sum() + torch.ones(4, 7, 9)[..., x].sum() + y, {"x": 9}),
+    "gather": (lambda x, y: torch.gather(ROWS[:, 0].expand(x.shape[0], 7), 1, x) + y, {"x": 7}),
+    "what is computed of it": (lambda x, y: ROWS[x + 1] + ROWS[x] + y[..., None], {}),
+    "what wraps in fewer bits": (lambda x, y: ROWS[x.to(torch.int8).to(torch.int64)] + y[..., None], {}),
+    "a table of a size of the inputs": (lambda x, y: y[x[:, 0]] + x, {}),
+    "no table": (lambda x, y: (x * 2 + y).float() / 3, {}),
+}
+
+
+@thinned("name", BOUNDS, every=3)
+def test_what_an_index_stays_below(name: str) -> None:
+    run, expected = BOUNDS[name]
+    small = torch.tensor([[0, 1, 0], [1, 0, 1]])
+    assert index_bounds(exported(run, small, small.clone())) == expected
+
+
+def test_a_row_that_is_wrong_is_found_without_example_inputs() -> None:
+    """All rows but the first two are wrong: integers of 0 and 1 show nothing."""
+    program = exported(lambda x, y: nn.functional.embedding(x, ROWS) * y[..., None], IDS, MASK)
+    program.example_inputs = None
+
+    def wrong(x: Tensor, y: Tensor) -> Tensor:
+        return nn.functional.embedding(x, ROWS * (torch.arange(7) < 2)[:, None]) * y[..., None]
+
+    read = capture(program)
+    found = Comparison(read, wrong, ()).run()
+    assert not found.passed
+    assert any("indices into tables of fixed size from all of their places" in note for note in found.notes)
+    assert Comparison(read, program.module(), ()).run().passed
 
 
 def test_floats_and_bools_are_none() -> None:

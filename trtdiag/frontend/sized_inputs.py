@@ -34,6 +34,7 @@ class InputMaker:
         example: Flat example values in the same order; ``None`` where the program has none.
         indices: Placeholders that may be indices: a mask of ones, less than every size, would be all zeros where a
             batch is 1.  All where it is not given.
+        bounds: What integers without an example stay below, by placeholder; 2 for others.
     """
 
     def __init__(
@@ -41,8 +42,9 @@ class InputMaker:
         inputs: Sequence[InputTensor],
         example: Sequence[Any] | None,
         indices: Collection[str] | None = None,
+        bounds: Mapping[str, int] | None = None,
     ) -> None:
-        self._inputs, self._indices = inputs, indices
+        self._inputs, self._indices, self._bounds = inputs, indices, bounds or {}
         self._example = example if example is not None and len(example) == len(inputs) else None
 
     def at(self, sizes: Mapping[str, int]) -> list[Any]:
@@ -62,7 +64,8 @@ class InputMaker:
             if tensor.dtype is None:  # a plain number, which the program was exported for
                 made.append(example)
             elif not isinstance(example, torch.Tensor):
-                made.append(_without_example(tensor.dtype, shape, generator))
+                bound = self._bounds.get(tensor.placeholder, 2)
+                made.append(_without_example(tensor.dtype, shape, generator, bound))
             else:
                 here = example.detach().cpu()
                 there = _like(here, shape, generator)
@@ -162,7 +165,8 @@ def _inside(made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[i
     return made % bound if 0 < bound <= largest else made
 
 
-def _without_example(dtype: torch.dtype, shape: Sequence[int], generator: torch.Generator) -> torch.Tensor:
+def _without_example(dtype: torch.dtype, shape: Sequence[int], generator: torch.Generator, bound: int) -> torch.Tensor:
     if dtype.is_floating_point or dtype.is_complex:
         return torch.randn(list(shape), generator=generator).to(dtype)
-    return torch.randint(0, 2, list(shape), generator=generator).to(dtype)
+    most = 2 if dtype is torch.bool else min(bound, torch.iinfo(dtype).max + 1, torch.iinfo(torch.int64).max)
+    return torch.randint(0, most, list(shape), generator=generator).to(dtype)

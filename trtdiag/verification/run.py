@@ -23,7 +23,7 @@ from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult,
 from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why, verify_step
 from trtdiag.verification.numeric_sensitivity import Movement, nudged, unstable_notes, unstable_words
 from trtdiag.verification.points import Box, Elements, input_ranges, nearer, points_of, running_order
-from trtdiag.verification.sides import Sides, on_gpu
+from trtdiag.verification.sides import NO_EXAMPLE, Sides, on_gpu
 from trtdiag.verification.ties import tied_notes
 from trtdiag.wording import first_line
 
@@ -123,7 +123,7 @@ class Comparison:
             self._sides.restore()
         notes = [*unstable_notes(results, self._tolerance), *tied_notes(results)]
         if not self._sides.has_example:
-            notes.append("the program has no example inputs: integers were drawn from 0 and 1")
+            notes.append(NO_EXAMPLE)
         if self._unsearched and self._culprit is None:
             notes.append(
                 f"with which op the difference at {self._unsearched[0].label} begins was not looked for: every tensor "
