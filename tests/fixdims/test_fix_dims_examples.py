@@ -8,7 +8,7 @@ from torch import nn
 from torch.export import Dim
 
 from tests.fixdims import small_models as models
-from trtdiag.dims.plan import LeafKind
+from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import ALLOWED, Change, Fix, Outcome
 from trtdiag.fixdims.run import fix_dims
 
@@ -219,6 +219,15 @@ class EqualOrSix(nn.Module):
         return x if x.shape[0] == y.shape[0] or x.shape[0] == 6 else x * 3
 
 
+def test_a_number_has_an_example_of_its_size() -> None:
+    leaves = {"x.shape[0]": Leaf(LeafKind.STATIC, value=7), "x.shape[1]": Leaf(LeafKind.STATIC, value=3)}
+    plan = Plan((), {**leaves, "x.shape[2]": Leaf(LeafKind.DYNAMIC)})
+    examples = {"x.shape[0]": 6, "x.shape[1]": 3, "x.shape[2]": 5}
+    assert plan.with_examples_of_static(examples).sizes == {"x.shape[0]": 7}
+    assert plan.with_examples_of_static({**examples, "x.shape[0]": 7}) is plan
+
+
+@pytest.mark.slow  # four exports; quick: the sizes of the plan alone
 def test_a_number_that_another_example_led_to_is_exported_with_that_example() -> None:
     """torch refuses a number that is not its example's size; it was called impossible."""
     args, dims = (torch.randn(6, 3), torch.randn(5, 3)), ({0: Dim("n", min=1, max=7)}, {0: Dim("m", min=1, max=7)})
