@@ -68,7 +68,7 @@ def run_fresh(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProc
     ("where", "step", "fix"),
     [
         pytest.param("load", "comparing at example (1 of", "--no-verify", marks=pytest.mark.slow),  # quick: the other
-        ("build", "building the", "level 0"),
+        ("build", "building the", "another --optimization-level"),
     ],
 )
 def test_a_library_that_crashes(

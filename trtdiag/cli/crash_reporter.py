@@ -23,8 +23,8 @@ _FIXES = (
     ),
     (
         "building",
-        "declare smaller ranges, compile with another --optimization-level, or leave the op to PyTorch (--keep-in-torch);"
-        " --engine-cache FOLDER keeps the engines that are built",
+        "declare smaller ranges, compile with another --optimization-level, or leave the op to PyTorch"
+        " (--keep-in-torch); --engine-cache FOLDER keeps the engines that are built",
     ),
     ("sweeping", "run the same command again: what was done stays"),
 )
