@@ -205,21 +205,26 @@ _BUILT: dict[type, Callable[..., Expr | Condition]] = {
 }
 
 
-def _transformed(node: Any, replace: Replace) -> Any:
-    if not isinstance(node, Compare | And | Or | Truth):
-        other = replace(node)
-        if other is not None:
-            return other
-    if isinstance(node, Num | Sym | Truth):
-        return node
-    parts = [_transformed(part, replace) for part in children(node)]
-    return compare(node.relation, *parts) if isinstance(node, Compare) else _BUILT[type(node)](*parts)
-
-
 def transform(node: Tree, replace: Replace) -> Tree:
     """``node`` with every part for which ``replace`` gives another one replaced, outermost first, in normal form."""
-    made: Tree = _transformed(node, replace)
-    return made
+    known: dict[Any, Any] = {}  # by each part what is in its place; sizes of windows repeat theirs hundreds of times
+
+    def made(part: Any) -> Any:
+        """What is in the place of a part; ``None`` where that is the part."""
+        if part not in known:
+            known[part] = None if isinstance(part, Compare | And | Or | Truth) else replace(part)
+            if known[part] is None and not isinstance(part, Num | Sym | Truth):
+                before = children(part)
+                after = [made(each) for each in before]
+                if any(each is not None for each in after):
+                    known[part] = rebuilt(part, [b if a is None else a for a, b in zip(after, before, strict=True)])
+        return known[part]
+
+    def rebuilt(part: Any, parts: Sequence[Any]) -> Any:
+        return compare(part.relation, *parts) if isinstance(part, Compare) else _BUILT[type(part)](*parts)
+
+    result: Tree | None = made(node)
+    return node if result is None else result
 
 
 def substitute(node: Tree, values: Mapping[str, Expr | int]) -> Tree:
