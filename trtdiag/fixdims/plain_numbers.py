@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 
 from trtdiag.fixdims.fix import BRANCH, OP, PYTHON, TRACING, Reason
-from trtdiag.graph.source import Frame, source_text
+from trtdiag.graph.source import Frame, syntax_nodes
 
 # By the call, as of torch 2.13.
 INSTEAD_OF_NUMBER = {
@@ -93,12 +93,8 @@ def no_length(reason: Reason, frame: Frame) -> str | None:
 @lru_cache(maxsize=256)
 def _loops(file: str) -> tuple[tuple[int, int], ...]:
     """From which line to which something is gone through one by one; of a ``for`` the line that begins it."""
-    try:
-        tree = ast.parse(source_text(file))
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
     found = []
-    for node in ast.walk(tree):
+    for node in syntax_nodes(file):
         match node:
             case ast.For(iter=one):
                 last: ast.expr = one

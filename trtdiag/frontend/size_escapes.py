@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import linecache
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import cache
+from functools import lru_cache
 from math import frexp, isfinite
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -25,7 +24,7 @@ import torch
 
 from trtdiag.frontend.guard_stacks import python_stack
 from trtdiag.frontend.program import SizeEscape
-from trtdiag.graph.source import Frame
+from trtdiag.graph.source import Frame, syntax_nodes
 from trtdiag.symbolic.float_factors import inexact
 
 TEXT = "makes text of a size"
@@ -242,11 +241,7 @@ def _is_told(statement: ast.stmt) -> bool:
     return name in _TELLING or name.lstrip("_").startswith(("check", "assert"))
 
 
-@cache
+@lru_cache(maxsize=4)
 def _statements(file: str) -> tuple[ast.stmt, ...]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return ()
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return tuple(node for node in ast.walk(tree) if isinstance(node, ast.stmt) and not isinstance(node, kinds))
+    return tuple(node for node in syntax_nodes(file) if isinstance(node, ast.stmt) and not isinstance(node, kinds))

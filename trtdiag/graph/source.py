@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import os
 import re
@@ -148,3 +149,12 @@ def source_text(file: str) -> str:
         return "".join(linecache.getlines(file))
     regular = stat.S_ISREG(seen.st_mode) and seen.st_size <= _LARGEST_BYTES
     return "".join(linecache.getlines(file)) if regular else ""
+
+
+@lru_cache(maxsize=4)  # a tree takes a hundred times the memory of its text
+def syntax_nodes(file: str) -> tuple[ast.AST, ...]:
+    """All nodes of the syntax tree of a Python file; none where it cannot be read."""
+    try:
+        return tuple(ast.walk(ast.parse(source_text(file))))
+    except (SyntaxError, ValueError, RecursionError):
+        return ()

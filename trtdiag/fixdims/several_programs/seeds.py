@@ -17,7 +17,7 @@ from trtdiag.dims.solver_input import system_of
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, sizes_in
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.fixdims.several_programs.coverage import OPEN_VALUES, free, members, sample, window
-from trtdiag.graph.source import Frame, Stack, source_text
+from trtdiag.graph.source import Frame, Stack, syntax_nodes
 from trtdiag.symbolic import evaluate_masked, free_symbols
 from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.expr import Compare, Condition, Relation
@@ -240,12 +240,8 @@ def only_refuses(frame: Frame | None) -> bool:
 @lru_cache(maxsize=256)
 def _refusing_lines(file: str) -> tuple[tuple[int, int], ...]:
     """From which line to which the tests of such statements go."""
-    try:
-        tree = ast.parse(source_text(file))
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
     found = []
-    for node in ast.walk(tree):
+    for node in syntax_nodes(file):
         raises = isinstance(node, ast.Assert) or (
             isinstance(node, ast.If)
             and any(side and isinstance(side[-1], ast.Raise) for side in (node.body, node.orelse))
