@@ -15,7 +15,7 @@ from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.fixdims.fix import Alternative, ConflictSet, DataCheck, Fix, Outcome, Reason, UnreadCondition
 from trtdiag.report.fix_notebook import fix_snippet
 from trtdiag.report.fix_text import fix_text, print_fix
-from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, proof_words
+from trtdiag.report.fix_words import extent_words, fix_verdict, kept_words, not_checked, proof_words
 from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import joined
@@ -117,6 +117,13 @@ def test_derived_sizes_are_also_said_in_the_users_sizes() -> None:
     steps = Plan(open_plan.defs, {"x.shape[2]": Leaf(LeafKind.DIM, "h", 2, 1)})
     assert extent_words(change(), steps) == "in steps of 2"
     assert extent_words(change("y.shape[0]"), steps) == ""
+
+
+def test_what_was_compared_is_not_called_uncompared() -> None:
+    """A model is run beside its program where that runs on tensors, while there is time."""
+    on_shapes = replace(fix().confirmation, ran_on_data=())
+    assert not_checked(fix())[-1].endswith("at most where the program was run on tensors")
+    assert not_checked(fix(confirmation=on_shapes))[-1] == "numerics: no outputs were compared"
 
 
 def test_the_same_padding_line_is_shown_once() -> None:

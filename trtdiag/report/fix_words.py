@@ -78,7 +78,8 @@ def not_checked(fix: Fix) -> list[str]:
         told = (one_line(listed(sizes.split(", "), _MOST_SIZES), LONG_CHARS) for sizes in shapes[:_BOTH_ENDS])
         found.append(f"run on shapes alone at {'; '.join(told)}{more}")
     if fix.outcome is not Outcome.IMPOSSIBLE:
-        found.append("numerics: no outputs were compared")
+        some = "outputs were compared with the model's at most where the program was run on tensors"
+        found.append(f"numerics: {some if fix.confirmation.ran_on_data else 'no outputs were compared'}")
     return found
 
 
