@@ -194,6 +194,7 @@ def test_a_size_by_a_function_that_is_not_read_is_no_defect() -> None:
     assert check_metadata(capture(program)).defects == ()
 
 
+@pytest.mark.skipif(torch.__version__ < "2.12", reason="torch 2.11 refuses a generator as an argument of an op")
 def test_a_generator_of_random_numbers_is_no_tensor_to_be_checked() -> None:
     class Seeded(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
