@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 
-from trtdiag.symbolic import Range, Relation, add, compare, floordiv, mod, mul, smt, symbol
+from trtdiag.symbolic import Range, Relation, add, compare, floordiv, mod, mul, normalise, smt, symbol
 from trtdiag.symbolic.conditions import transform
-from trtdiag.symbolic.expr import Expr
+from trtdiag.symbolic.expr import Add, Compare, Expr, Num
 
 N, A, B, C = (symbol(name) for name in "nabc")
 BOX = dict.fromkeys("nabc", Range(2, 65536))
@@ -59,5 +59,10 @@ def test_parts_that_repeat_are_looked_at_once() -> None:
     for _ in range(12):
         size = floordiv(add(size, mod(size, 3)), 2)
     seen: list[object] = []
-    assert transform(size, seen.append) is size
+    assert transform(size, seen.append) == size
     assert len(seen) == len(set(seen)) < 50
+
+
+def test_a_tree_that_was_built_by_hand_comes_into_normal_form() -> None:
+    by_hand = Compare(Relation.EQ, Add((N, Add((Num(1), N)))), Num(9))
+    assert normalise(by_hand) == compare(Relation.EQ, N, 4)

@@ -210,21 +210,19 @@ def transform(node: Tree, replace: Replace) -> Tree:
     known: dict[Any, Any] = {}  # by each part what is in its place; sizes of windows repeat theirs hundreds of times
 
     def made(part: Any) -> Any:
-        """What is in the place of a part; ``None`` where that is the part."""
-        if part not in known:
-            known[part] = None if isinstance(part, Compare | And | Or | Truth) else replace(part)
-            if known[part] is None and not isinstance(part, Num | Sym | Truth):
-                before = children(part)
-                after = [made(each) for each in before]
-                if any(each is not None for each in after):
-                    known[part] = rebuilt(part, [b if a is None else a for a, b in zip(after, before, strict=True)])
-        return known[part]
+        if part in known:
+            return known[part]
+        other: Any = None if isinstance(part, Compare | And | Or | Truth) else replace(part)
+        if other is None and isinstance(part, Num | Sym | Truth):
+            other = part
+        if other is None:  # a tree that was built by hand comes into normal form here
+            parts = [made(each) for each in children(part)]
+            other = compare(part.relation, *parts) if isinstance(part, Compare) else _BUILT[type(part)](*parts)
+        known[part] = other
+        return other
 
-    def rebuilt(part: Any, parts: Sequence[Any]) -> Any:
-        return compare(part.relation, *parts) if isinstance(part, Compare) else _BUILT[type(part)](*parts)
-
-    result: Tree | None = made(node)
-    return node if result is None else result
+    result: Tree = made(node)
+    return result
 
 
 def substitute(node: Tree, values: Mapping[str, Expr | int]) -> Tree:
