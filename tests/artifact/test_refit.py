@@ -115,9 +115,8 @@ def test_a_refit_is_a_compilation_with_the_new_weights(precision: str, tmp_path:
 # Quick: files with each weight once.
 @pytest.mark.parametrize("where", ["once", pytest.param("none", marks=pytest.mark.slow)])
 def test_files_without_weights_in_engines(where: str, tmp_path: Path) -> None:
-    old, new, x = _model(1), _model(2), _x()
+    old, new, x, file = _model(1), _model(2), _x(), tmp_path / "bare.pt2"
     compiled = _compiled(old, engine_weights=where, portable=True)
-    file = tmp_path / "bare.pt2"
     trtdiag.save(compiled, file)
     if where == "none":
         with pytest.raises(trtdiag.ArtifactError, match="has no weights"):
@@ -130,6 +129,12 @@ def test_files_without_weights_in_engines(where: str, tmp_path: Path) -> None:
     assert len(trtdiag.rebuild(loaded).networks) == 2
     trtdiag.save(loaded, tmp_path / "again.pt2")
     assert torch.equal(trtdiag.load(tmp_path / "again.pt2", weights=old)(x), compiled(x))
+
+
+def test_a_file_without_weights_that_is_given_some_has_them(tmp_path: Path) -> None:
+    trtdiag.save(_compiled(_model(1), engine_weights="none"), tmp_path / "bare.pt2")
+    trtdiag.refit(tmp_path / "bare.pt2", _model(2), output=tmp_path / "whole.pt2", verify=False)
+    assert torch.equal(trtdiag.load(tmp_path / "whole.pt2")(_x()), _compiled(_model(2))(_x()))
 
 
 @pytest.mark.slow  # quick: a file whose weights were changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,7 @@ def refit(
             ``torch.save``, a ``.pt2``.  ``None``: those of a program with ``engine_weights="once"``, for ``lora``.
         lora: Adapters to merge into the weights: folders of PEFT, files, or tensors by name.
         lora_scale: How much of the adapters to take.
-        output: Where to save it.
+        output: Where to save it; of a file without weights (``engine_weights="none"``) one with weights in its engines.
         model: The exported model to compare with; where not given, ``weights`` if they are a program, else the file
             that ``compiled`` was compiled from, with the new weights.
         verify: Compare the outputs with the model's; only what agrees is kept.  Where no model is at hand nothing is
@@ -194,6 +194,8 @@ def _with_plan(request: RefitRequest, lora: Sequence[Adapter]) -> tuple[Compiled
     if program.refit_plan is None:
         what = "the program" if isinstance(compiled, CompiledProgram) else os.fspath(compiled)
         raise not_refittable(f"{what} cannot take other weights")
+    if program is not compiled and program.options is not None and program.options.engine_weights == "none":
+        program.options = replace(program.options, engine_weights="inside")  # a file that is given weights has them
     return program, new_weights(program.refit_plan, request.weights, lora, request.lora_scale)
 
 
