@@ -22,7 +22,7 @@ from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failed_export import told_of_model
-from trtdiag.frontend.size_escapes import FLOAT, KIND, TENS, TEXT
+from trtdiag.frontend.unguarded_size_uses import FLOAT, KIND, TENS, TEXT
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.build import affine

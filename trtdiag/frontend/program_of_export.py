@@ -28,7 +28,6 @@ from trtdiag.frontend.pinned_dims import joined_dims, pinned_dims
 from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind, Versions
 from trtdiag.frontend.read_guards import with_ranges_of_roots
 from trtdiag.frontend.recorded_conditions import in_roots, recorded_guards
-from trtdiag.frontend.size_escapes import noting_escapes
 from trtdiag.frontend.squeezed_sizes import kept_by_squeezes
 from trtdiag.frontend.symbol_names import failed_names, program_names
 from trtdiag.frontend.torch_private import (
@@ -39,6 +38,7 @@ from trtdiag.frontend.torch_private import (
     shape_env_of,
     symbol_sources,
 )
+from trtdiag.frontend.unguarded_size_uses import noting_escapes
 from trtdiag.graph.source import NO_STACK
 from trtdiag.symbolic import Expr, ExpressionError, Num, Sym, expr_from_sympy
 
