@@ -12,7 +12,7 @@ from trtdiag.graph.operators import ATEN, named_arguments, operator_of, short_na
 from trtdiag.lower.draft import insert_call
 
 # Views whose memory is all of the base's in the same order: a reshape leads back.
-_REORDER_NOTHING = frozenset(
+REORDER_NOTHING = frozenset(
     {
         *("view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "contiguous", "view_as", "_unsafe_view"),
         *("reshape_as", "ravel", "atleast_1d", "atleast_2d", "atleast_3d"),
@@ -32,7 +32,7 @@ def has_inverse(view: Node) -> bool:
     op = operator_of(view)
     if op is None or (short_name(op) == "narrow" and not all(isinstance(arg, int) for arg in view.args[1:])):
         return False  # a sum of sizes, or of a tensor, would have to be computed for the end of a slice
-    return short_name(op) in _REORDER_NOTHING | _SAME | _PARTS
+    return short_name(op) in REORDER_NOTHING | _SAME | _PARTS
 
 
 def list_of_views(node: Node) -> Node | None:
@@ -94,7 +94,7 @@ def scattered(graph: Graph, view: Node, base: Node, value: Node, base_val: Any) 
     rest, kwargs = view.args[1:], dict(view.kwargs)
     if op is None or name in _SAME:
         return value
-    if name in _REORDER_NOTHING:
+    if name in REORDER_NOTHING:
         sizes = sizes_of(graph, base, base_val)
         return insert_call(graph, ATEN.reshape.default, (value, sizes), base_val, view, "back")
     if name == "slice":

@@ -9,11 +9,11 @@ from torch.fx import Node
 
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.node_kinds import NodeKind, classify
-from trtdiag.graph.operators import ATEN, operator_of, schema_name
+from trtdiag.graph.operators import ATEN, operator_of, schema_name, short_name
 from trtdiag.lower.draft import Draft, insert_call
 from trtdiag.lower.passes.memory_order import reads_order
 from trtdiag.lower.template import written_size
-from trtdiag.lower.view_inverses import sizes_of
+from trtdiag.lower.view_inverses import REORDER_NOTHING, sizes_of
 
 # Copies and changes of the order in memory; nothing is changed in place any more, so nobody can tell them apart but
 # what reads that order.
@@ -23,8 +23,6 @@ _COPIES = frozenset(
 # The same where neither dtype nor device changes, or no size.
 _CASTS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as", "aten::float"})
 _RESHAPES = frozenset({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::expand"})
-# These keep every element, and their order.
-_ORDERED = _RESHAPES - {"aten::expand"} | {"aten::unsqueeze", "aten::squeeze", "aten::flatten"}
 
 
 def take_copies_out(draft: Draft) -> int:
@@ -79,7 +77,7 @@ def reshaped_from(node: Node, wanted: object, locked: Collection[Node] = ()) -> 
 def _keeps_order(node: Node) -> bool:
     """Whether an op gives the elements of its input as they are, one after the other."""
     op = operator_of(node)
-    return op is not None and op is not ATEN.view.dtype and schema_name(op) in _ORDERED
+    return op is not None and op is not ATEN.view.dtype and short_name(op) in REORDER_NOTHING
 
 
 def _as_its_source(draft: Draft, node: Node) -> None:
