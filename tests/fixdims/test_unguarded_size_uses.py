@@ -1,4 +1,7 @@
-"""What a model makes of the text of a size, or of whether it is an int, is compared at every size, or is not proven."""
+"""What a model does by the text or the kind of a size, or where it is not exported, is compared at every size.
+
+Where that cannot be done, nothing is called proven.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from numbers import Integral
 
 import torch
+from torch.compiler import is_compiling
 from torch.export import Dim
 
 from tests.harness.rows import each
@@ -48,6 +52,8 @@ def _noted(function: Function) -> list[str]:
 
 def _says(x: torch.Tensor) -> torch.Tensor:
     print(f"{x.shape[0]} rows")
+    if not is_compiling():
+        print("not compiled")
     logging.getLogger("model").debug("%s rows", x.shape[0])
     torch._check(x.shape[1] == 3, lambda: f"{x.shape[0]} rows of {x.shape[1]}")
     torch._assert(x.shape[1] == 3, f"{x.shape[0]} rows of {x.shape[1]}")
@@ -66,9 +72,13 @@ ESCAPES: list[Function] = [
     lambda x: x * 2 if isinstance(x.shape[0], Integral | float) else x,
     lambda x: x * 2 if not isinstance(x.shape[0], torch.SymInt) else x,
     lambda x: x * round(x.shape[0], -1),
+    lambda x: x * 2 if type(x.shape[0]) is int else x,
+    lambda x: x if torch.compiler.is_exporting() else x * 2,
+    lambda x: x if is_compiling() else x * 2,
 ]
 NONE: list[Function] = [
     _says,
+    lambda x: x * 2 if type(x.shape[1]) is int else type(x)([1.0]),
     lambda x: x * 2 if isinstance(x.shape[0], int | torch.SymInt) else x,
     lambda x: x * 2 if f"{x.shape[1]}" == "3" else x,
     lambda x: x * 2 if isinstance(x.shape[0], tuple) else x,
@@ -90,7 +100,9 @@ def test_nothing_is_left_behind() -> None:
     plain = torch.SymInt.__repr__
     _noted(NONE[0])
     assert torch.SymInt.__repr__ is plain
-    assert "isinstance" not in globals()
+    assert globals().keys().isdisjoint({"isinstance", "type"})
+    assert is_compiling is torch.compiler.is_compiling
+    assert is_compiling.__module__ == "torch.compiler"
 
 
 def test_a_size_that_the_text_of_it_decides_is_left_out() -> None:
@@ -105,6 +117,12 @@ def test_a_size_that_the_text_of_it_decides_is_left_out() -> None:
 
 def test_a_size_that_being_an_int_decides_is_left_out() -> None:
     fix = _fixed(lambda x: x * 2 if isinstance(x.shape[0], int) and x.shape[0] == 30 else x, 40)
+    assert fix.proven
+    assert fix.plan.defs[0].range == Range(2, 29)
+
+
+def test_a_size_that_only_what_is_not_exported_treats_otherwise_is_left_out() -> None:
+    fix = _fixed(lambda x: x * 2 if not torch.compiler.is_exporting() and x.shape[0] == 30 else x, 40)
     assert fix.proven
     assert fix.plan.defs[0].range == Range(2, 29)
 

@@ -1,8 +1,9 @@
 """Notes where a model asks of a size, while it is exported, what torch answers without a guard, or with another one.
 
-The text of a size is that of a symbol then, and a size is no ``int``: what the model makes of such an answer shows in
-no condition, at no size.  Floats that are made of sizes are expressions of sympy, which joins factors and sums that
-Python rounds one after the other: ``n * 0.1 + n * 0.2 == n * 0.3`` is no guard at all.
+The text of a size is that of a symbol then, a size is no ``int``, and what a model does where it is not exported is in
+no program: what the model makes of such an answer shows in no condition, at no size.  Floats that are made of sizes are
+expressions of sympy, which joins factors and sums that Python rounds one after the other: ``n * 0.1 + n * 0.2 == n *
+0.3`` is no guard at all.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from fractions import Fraction
 from functools import lru_cache
 from math import frexp, isfinite
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import torch
 
 from trtdiag.frontend.guard_stacks import python_stack
 from trtdiag.frontend.program import SizeEscape
-from trtdiag.graph.source import Frame, syntax_nodes
+from trtdiag.graph.source import Frame, source_text, syntax_nodes
 from trtdiag.symbolic.float_factors import inexact
 
 TEXT = "makes text of a size"
 KIND = "asks whether a size is an int"
+EXPORT = "asks whether it is exported"
 TENS = "rounds a size to tens"
 FLOAT = "decides by floats of sizes that Python rounds more than once"
 _NUMBERS: dict[type, Any] = {torch.SymInt: 2, torch.SymFloat: 0.5, torch.SymBool: True}
 """What stands in the place of each while nothing is exported."""
+_ASKS_EXPORT = {name: getattr(torch.compiler, name) for name in ("is_exporting", "is_compiling")}
 _TELLING = frozenset(
     ["print", "log", "debug", "info", "warn", "warning", "warning_once", "info_once", "error", "exception", "critical"]
 )
@@ -42,6 +45,7 @@ _ROUNDED = ("floor", "ceil", "trunc", "round", "int")
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 _THROUGH = re.compile(r"/torch/(__init__|overrides|fx/experimental/\w+|_export/non_strict_utils)\.py$")
 """Where torch's own functions of sizes stand, as ``torch.sym_int``, and what an export has between them."""
+_TYPE_CALL = re.compile(r"(?<![\w.])type\(")
 _INSTALLED = (str(Path(torch.__file__).parents[1]), str(Path(ast.__file__).parent))
 
 
@@ -67,7 +71,7 @@ class _Watch:
 
     def note(self, how: str, frame: FrameType) -> None:
         asking = _asking(frame, through=how == FLOAT)
-        if asking is not None and not (how == TEXT and _tells(asking)):
+        if asking is not None and not (how in (TEXT, EXPORT) and _tells(asking)):
             key = (asking.f_code.co_filename, asking.f_lineno, how)
             if key not in self.noted:
                 self.noted[key] = SizeEscape(how, python_stack(asking))
@@ -84,6 +88,20 @@ class _Watch:
         if type(value) in _NUMBERS and builtins.isinstance(_NUMBERS[type(value)], kinds) is not answer:
             self.note(KIND, sys._getframe(1))
         return answer
+
+    def type_of(self, *given: Any, **named: Any) -> Any:
+        if len(given) == 1 and type(given[0]) in _NUMBERS:
+            self.note(KIND, sys._getframe(1))
+        return type(*given, **named)
+
+    def export(self, plain: Callable[[], bool]) -> Callable[[], bool]:
+        def asked() -> bool:
+            frame = sys._getframe(1)
+            if (answer := plain()) and Frame(frame.f_code.co_filename, 0).package is None:
+                self.note(EXPORT, frame)
+            return answer
+
+        return asked
 
     def made(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         def made(*values: Any) -> Any:
@@ -122,6 +140,8 @@ class _Watch:
 
     def methods(self) -> Iterator[tuple[Any, str, Any]]:
         """Each class and name with what takes the place of its method."""
+        for name, plain in _ASKS_EXPORT.items():
+            yield torch.compiler, name, self.export(plain)
         for kind in (*_NUMBERS, torch.Tensor):
             yield kind, "__repr__", self.text(kind.__repr__)
         for kind in (torch.SymInt, torch.SymFloat):
@@ -133,6 +153,16 @@ class _Watch:
             for name in [each for each in names if hasattr(torch.SymFloat, f"__{each}__")]:
                 yield torch.SymFloat, f"__{name}__", watched(getattr(torch.SymFloat, f"__{name}__"))
 
+    def globals(self, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """What takes the place of which global of a module, or of which builtin there."""
+        if "isinstance" not in names:
+            yield "isinstance", self.kind
+        if "type" not in names and _calls_type_alone(names["__file__"]):
+            yield "type", self.type_of
+        for name, value in list(names.items()):
+            if isinstance(value, FunctionType) and value in _ASKS_EXPORT.values():
+                yield name, self.export(value)
+
 
 @contextmanager
 def noting_escapes() -> Iterator[list[SizeEscape]]:
@@ -142,19 +172,24 @@ def noting_escapes() -> Iterator[list[SizeEscape]]:
     in files that belong to no installed package.
     """
     watch, escapes = _Watch(), list[SizeEscape]()
-    modules, methods = _own_modules(), list(watch.methods())
+    methods = list(watch.methods())
+    globals_ = [(names, *each) for names in _own_modules() for each in watch.globals(names)]
     plain = [(kind, name, getattr(kind, name)) for kind, name, _method in methods]
+    before = [(names, name, names.get(name)) for names, name, _value in globals_]
     try:
         for kind, name, method in methods:
             setattr(kind, name, method)
-        for names in modules:
-            names["isinstance"] = watch.kind
+        for names, name, value in globals_:
+            names[name] = value
         yield escapes
     finally:
         for kind, name, method in plain:
             setattr(kind, name, method)
-        for names in modules:
-            names.pop("isinstance", None)
+        for names, name, value in before:
+            if value is None:
+                names.pop(name, None)
+            else:
+                names[name] = value
         escapes.extend(watch.noted.values())
 
 
@@ -199,7 +234,6 @@ def _own_modules() -> list[dict[str, Any]]:
         for names in own
         if isinstance(file := names.get("__file__"), str)  # asked of a module it may import another
         and not file.startswith(_INSTALLED)
-        and "isinstance" not in names
         and Frame(file, 0).package is None
     ]
 
@@ -234,11 +268,28 @@ def _end_of_own(statement: ast.stmt) -> int:
 
 
 def _is_told(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.If):
+        return all(_called(each) in _TELLING for each in (*statement.body, *statement.orelse))
+    name = _called(statement)
+    return isinstance(statement, ast.Raise) or name in _TELLING or name.lstrip("_").startswith(("check", "assert"))
+
+
+def _called(statement: ast.stmt) -> str:
+    """The name of what a statement calls, where it does nothing else."""
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-        return isinstance(statement, ast.Raise)
+        return ""
     called = statement.value.func
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name in _TELLING or name.lstrip("_").startswith(("check", "assert"))
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
+@lru_cache(maxsize=1024)
+def _calls_type_alone(file: str) -> bool:
+    """Whether a file names ``type`` to call it, and nowhere as the class that it is."""
+    if not _TYPE_CALL.search(source_text(file)):
+        return False
+    nodes = syntax_nodes(file)
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return all(id(node) in called for node in nodes if isinstance(node, ast.Name) and node.id == "type")
 
 
 @lru_cache(maxsize=4)
