@@ -242,3 +242,18 @@ def test_sizes_of_bits_are_read_again(tmp_path: Path) -> None:
     for n in (2, 7, 8, 37, 40):
         x = torch.randn(n, 4)
         assert torch.equal(program(x), Bits()(x))
+
+
+class WholeEights(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[: x.shape[0] & ~7].reshape(-1, 8).sum(1)
+
+
+def test_sizes_that_are_made_of_bits_have_a_range_when_they_are_read_again(tmp_path: Path) -> None:
+    dims = ({0: 8 * Dim("n", min=2, max=5)},)
+    exported = torch.export.export(WholeEights(), (torch.randn(24),), dynamic_shapes=dims)
+    trtdiag.save(trtdiag.compile(exported, backend="reference"), tmp_path / "m.ep")
+    program = trtdiag.load(tmp_path / "m.ep")
+    for n in (16, 24, 40):
+        x = torch.randn(n)
+        assert torch.equal(program(x), WholeEights()(x))

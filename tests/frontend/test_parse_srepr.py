@@ -7,7 +7,7 @@ import sympy
 import torch.utils._sympy.functions as torch_functions
 
 from tests.harness.rows import each
-from trtdiag.frontend.archive.deserializer_patches import parse_srepr
+from trtdiag.frontend.archive.deserializer_patches import _WRITTEN, parse_srepr
 
 S, T = sympy.Symbol("s0", positive=True, integer=True), sympy.Symbol("u1", integer=True)
 FUNCTIONS = {name: getattr(torch_functions, name) for name in ("FloorDiv", "Mod", "PythonMod", "CeilToInt")}
@@ -38,6 +38,14 @@ def test_what_sympy_writes_is_computed_as_by_its_parser(size: sympy.Basic) -> No
     assert not isinstance(computed, str)
     assert computed == sympy.sympify(text, locals=FUNCTIONS)
     assert sympy.srepr(computed) == text
+
+
+@each("name", ["and", "or", "xor"])
+def test_bits_are_computed_as_by_python(name: str) -> None:
+    function, right = _WRITTEN[f"BitwiseFn_bitwise_{name}"], getattr(int, f"__{name}__")
+    for mask in (-8, -7, -1, 0, 1, 6, 13):
+        expression = function(T, sympy.Integer(mask))
+        assert [expression.subs(T, size) for size in range(-3, 20)] == [right(size, mask) for size in range(-3, 20)]
 
 
 # What sympy's own names of other modules are needed for, plain arithmetic of older torch, and what is no expression.

@@ -99,11 +99,16 @@ def bits_of(left: Expr, right: Expr) -> Expr:
         raise FunctionError("it works on the bits of two sizes")
     if mask.value < 0:
         return build.sub(arg, bits_of(arg, build.number(~mask.value)))
-    ends = [place for place in range(mask.value.bit_length() + 1) if (mask.value ^ (mask.value << 1)) >> place & 1]
+    ends = ends_of_bits(mask.value)
     if len(ends) > 2 * MOST_RUNS_OF_BITS:
         raise FunctionError(f"the number {mask.value} has bits in more than {MOST_RUNS_OF_BITS} places")
-    rests = [build.mod(arg, 1 << place) for place in ends]
+    rests = [build.mod(arg, end) for end in ends]
     return build.add(*(build.neg(rest) if place % 2 == 0 else rest for place, rest in enumerate(rests)))
+
+
+def ends_of_bits(mask: int) -> list[int]:
+    """Numbers such that ``x & mask`` is ``-(x % first) + x % second - x % third + ...``, for a mask of 0 or more."""
+    return [1 << place for place in range(mask.bit_length() + 1) if (mask ^ (mask << 1)) >> place & 1]
 
 
 def bits_of_any(left: Expr, right: Expr) -> Expr:

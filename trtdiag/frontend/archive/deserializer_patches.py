@@ -23,6 +23,7 @@ from torch._export.serde import serialize
 from torch._subclasses.fake_tensor import FakeTensor, in_kernel_invocation_manager
 from torch.utils._sympy import functions as torch_functions
 
+from trtdiag.symbolic.functions import ends_of_bits
 from trtdiag.wording import words
 
 _CORE = words(
@@ -65,8 +66,24 @@ def _core(name: str) -> Any:
 
 
 _PARSE = "_parse_sym_expr"
-_WRITTEN = {name: function for name, function in vars(torch_functions).items() if name.startswith("BitwiseFn_bitwise_")}
-"""Functions of sizes that torch writes by name, and does not find when it reads (2.11 to 2.15)."""
+
+
+def _bits_of(left: Any, right: Any) -> Any:
+    arg, mask = (left, right) if right.is_Integer else (right, left)
+    if not mask.is_Integer:
+        return torch_functions.BitwiseFn_bitwise_and(left, right)
+    if mask < 0:
+        return arg - _bits_of(arg, -1 - mask)
+    rests = (torch_functions.PythonMod(arg, end) for end in map(sympy.Integer, ends_of_bits(int(mask))))
+    return sympy.Add(*((-1) ** (place + 1) * rest for place, rest in enumerate(rests)))
+
+
+_WRITTEN = {
+    "BitwiseFn_bitwise_and": _bits_of,
+    "BitwiseFn_bitwise_or": lambda left, right: left + right - _bits_of(left, right),
+    "BitwiseFn_bitwise_xor": lambda left, right: left + right - 2 * _bits_of(left, right),
+}
+"""Functions of sizes that torch writes by name, and does not find when it reads (2.11 to 2.15), as what has a range."""
 
 
 @contextmanager
