@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,16 @@ from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic.ranges import Range
 
 Written = Callable[[Tensor, int], Tensor]
+
+
+def _normed(x: Tensor, eps: float, dim: int = 1) -> Tensor:
+    return (x - x.mean(dim, keepdim=True)) / (x.var(dim, correction=0, keepdim=True) + eps).sqrt()
+
+
+def _of_math(name: str) -> tuple[Written, Written]:
+    return lambda x, n: x * getattr(math, name)(n), lambda x, n: x * getattr(torch.tensor(n), name)()
+
+
 # For each call: as it is written, and as the advice says it.
 CALLS: dict[str, tuple[Written, Written]] = {
     "linspace": (
@@ -120,10 +131,36 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: torch.istft(torch.complex(x, x), 4, window=torch.ones(4))[..., : n - 2],
     ),
     "bit_length": (lambda x, n: x * n.bit_length(), lambda x, n: x * (n >= 2 ** torch.arange(62)).sum()),
-    "math.sqrt": (lambda x, n: x / math.sqrt(n), lambda x, n: x / torch.tensor(n).sqrt()),
-    "math.log": (lambda x, n: x / math.log(n), lambda x, n: x / torch.tensor(n).log()),
-    "math.log2": (lambda x, n: x / math.log2(n), lambda x, n: x / torch.tensor(n).log2()),
-    "math.exp": (lambda x, n: x * math.exp(-n), lambda x, n: x * torch.tensor(-n).exp()),
+    **{
+        f"math.{name}": _of_math(name)
+        for name in ("sqrt", "log", "log2", "log10", "log1p", "exp", "sin", "cos", "tanh")
+    },
+    "math.gcd": (lambda x, n: x * math.gcd(n, 12), lambda x, n: x * torch.gcd(torch.tensor(n), torch.tensor(12))),
+    "np.linspace": (
+        lambda x, n: x * torch.tensor(np.linspace(-1, 2, n)).float(),
+        lambda x, n: x * (-1 + torch.arange(n) * ((2 - -1) / (n - 1))),
+    ),
+    "np.prod": (lambda x, n: x * float(np.prod(x.shape)), lambda x, n: x * math.prod(x.shape)),
+    "np.zeros": (lambda x, n: x + torch.tensor(np.zeros(n)).float(), lambda x, n: x + torch.zeros(n)),
+    "np.ones": (lambda x, n: x + torch.tensor(np.ones(n)).float(), lambda x, n: x + torch.ones(n)),
+    "np.full": (lambda x, n: x + torch.tensor(np.full(n, 2.0)).float(), lambda x, n: x + torch.full((n,), 2.0)),
+    "np.eye": (lambda x, n: x @ torch.tensor(np.eye(n)).float(), lambda x, n: x @ torch.eye(n)),
+    "chunk": (
+        lambda x, n: torch.stack([part.sum(1) for part in x.repeat(1, 2).chunk(n, 1)], 1),
+        lambda x, n: x.repeat(1, 2).unflatten(1, (n, -1)).sum(2),
+    ),
+    "layer_norm": (lambda x, n: F.layer_norm(x, (n,), eps=1 / n), lambda x, n: _normed(x, 1 / n)),
+    "group_norm": (lambda x, n: F.group_norm(x[:, None], 1, eps=1 / n)[:, 0], lambda x, n: _normed(x, 1 / n)),
+    "instance_norm": (lambda x, n: F.instance_norm(x[:, None], eps=1 / n)[:, 0], lambda x, n: _normed(x, 1 / n)),
+    "batch_norm": (
+        lambda x, n: F.batch_norm(x, None, None, training=True, eps=1 / n),
+        lambda x, n: _normed(x, 1 / n, 0),
+    ),
+    "scaled_dot_product_attention": (
+        lambda x, n: F.scaled_dot_product_attention(x[None], x[None], x[None], scale=1 / n),
+        lambda x, n: F.scaled_dot_product_attention(x[None] * (1 / n), x[None], x[None], scale=1.0),
+    ),
+    "quantile": (lambda x, n: torch.quantile(x, 1 / n, 1), lambda x, n: torch.quantile(x, torch.tensor(1 / n), 1)),
     "len": (lambda x, n: x * len(x.T), lambda x, n: x * x.T.shape[0]),
     "float": (lambda x, n: x * float(n), lambda x, n: x * torch.sym_float(n)),
     "int": (lambda x, n: F.pad(x, (int(n), int(n * 1.7))), lambda x, n: F.pad(x, (math.trunc(n), math.trunc(n * 1.7)))),
@@ -203,6 +240,11 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
         ),
         ("h == 144", "y.fill_diagonal_(2.0)", OP, "x.diagonal().fill_(...) in place of x.fill_diagonal_(...)"),
         ("h == 144", "y = self.new_tensor_of(x)", OP, None),
+        ("h == 144", "x.chunk(n, 1)", OP, "x.unflatten(dim, (h, -1)), a dim for the parts if they are of one size,"),
+        ("h == 144", "t = torch.from_numpy(np.zeros(n))", PYTHON, "torch.zeros(...) in place of np.zeros(...)"),
+        ("h == 144", "size = int(np.prod(x.shape))", PYTHON, "math.prod(...) in place of np.prod(...)"),
+        ("1 / h == 1 / 144", "y = F.layer_norm(x, (8,))", OP, None),
+        ("h == 144", "y = [x] * n", PYTHON, "x.repeat(...) or x.expand(...) in place of the list that is repeated"),
         ("h == 144", "y = f(x, int(scale))", OP, None),
         ("h == 144", "y = self.my_linspace(x.shape[2])", OP, None),
         ("h == 144", "y = self.float(x.shape[2])", PYTHON, None),

@@ -43,10 +43,22 @@ INSTEAD_OF_NUMBER = {
     "math.log": "torch.tensor({n}).log()",
     "math.log2": "torch.tensor({n}).log2()",
     "math.exp": "torch.tensor({n}).exp()",
+    **{f"math.{name}": f"torch.tensor({{n}}).{name}()" for name in ("log10", "log1p", "sin", "cos", "tanh")},
+    "math.gcd": "torch.gcd(torch.tensor(n), torch.tensor(m)), which no shape is made of, in place of math.gcd(n, m)",
+    "np.linspace": "start + torch.arange({n}) * ((end - start) / ({n} - 1))",
+    "np.prod": "math.prod(...) in place of np.prod(...)",
+    **{f"np.{name}": f"torch.{name}(...) in place of np.{name}(...)" for name in ("zeros", "ones", "full", "eye")},
     "float": "torch.sym_float({n})",
     "int": "math.trunc(...) in place of int(...)",
     "len": "x.shape[0] in place of len(x)",
     "bit_length": "(n >= 2 ** torch.arange(62)).sum(), a tensor that no shape is made of, in place of n.bit_length()",
+    "chunk": "x.unflatten(dim, ({n}, -1)), a dim for the parts if they are of one size,",
+    **{
+        f"{kind}_norm": "(x - mean) / (var + eps).sqrt() by x.mean and x.var(..., correction=0), with a size in eps,"
+        for kind in ("layer", "group", "instance", "batch")
+    },
+    "scaled_dot_product_attention": "F.scaled_dot_product_attention(q * scale, k, v, scale=1.0)",
+    "quantile": "torch.quantile(x, torch.tensor({n}), ...)",
     "istft": "torch.istft(...)[..., :length], if length is at most hop_length * (frames - 1), in place of length=...",
 }
 _INSTEAD_OF_ERROR = {
@@ -64,13 +76,20 @@ _OF_ITS_TENSOR = frozenset(["fill_diagonal_"])
 """The size is the tensor's, whatever the call is given."""
 _OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len", "new_tensor"])
 """TorchDynamo keeps what these are given as a size (torch 2.13)."""
+_METHODS = ("new_tensor", "fill_diagonal_", "bit_length", "chunk", "quantile")
 _NUMBER_CALL = re.compile(
-    r"(?:(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?|[\w\])]\.(?=(?:new_tensor|fill_diagonal_|bit_length)\())"
+    rf"(?:(?<!\w)(?<!\w\.)(?:(?:torch|torch\.fft|fft|F|nn\.functional|torch\.nn\.functional)\.)?|[\w\])]\.(?=(?:{'|'.join(_METHODS)})\())"
     rf"({'|'.join(map(re.escape, INSTEAD_OF_NUMBER))})\("
 )
-_ONLY_WITH = {"interpolate": "scale_factor", "istft": "length"}
+_ONLY_WITH = {
+    "interpolate": "scale_factor",
+    "istft": "length",
+    "scaled_dot_product_attention": "scale",
+    **{f"{kind}_norm": "eps" for kind in ("layer", "group", "instance", "batch")},
+}
 """The argument that is the plain number."""
 _OF_DIGITS = re.compile(r"[\d\s.,+-]*\d[\d\s.,+-]*\)")
+_LIST_REPEATED = re.compile(r"\]\s*\*|\*\s*\[")
 _LIST_AS_INDEX = re.compile(r"[\w\])]\[(?:[^\[\]]*[,\s])?\[")
 _BY_STEPS = "aten.tensor_split.sections"
 """What loops over tensors, LSTM, GRU and RNN go step by step by (torch 2.13), where the line has no such call."""
@@ -113,7 +132,8 @@ def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:
     calls = [
         call
         for call in _NUMBER_CALL.finditer(code)
-        if (call[1] in _IN_PYTHON or call[1].startswith("math.")) is in_python and _ONLY_WITH.get(call[1], "") in code
+        if (call[1] in _IN_PYTHON or call[1].startswith(("math.", "np."))) is in_python
+        and _ONLY_WITH.get(call[1], "") in code
     ]
     if size.startswith("trunc("):  # what int makes of a float
         return next((call for call in calls if call[1] == "int"), None)
@@ -149,6 +169,8 @@ def no_number(reason: Reason, frame: Frame) -> str | None:
     call = None if match is None else _taking(match["size"], code, reason.by == PYTHON)
     if match is not None and call is None and reason.by == OP and _LIST_AS_INDEX.search(code):
         return f"write torch.tensor([...]) in place of the list [...] in the index at {frame}: {code}"
+    if match is not None and call is None and reason.by == PYTHON and _LIST_REPEATED.search(code):
+        return f"write x.repeat(...) or x.expand(...) in place of the list that is repeated at {frame}: {code}"
     if match is None or call is None:
         return None
     size = match["size"]

@@ -239,7 +239,7 @@ def _own_modules() -> list[dict[str, Any]]:
 
 
 def _asking(frame: FrameType | None, *, through: bool) -> FrameType | None:
-    """The frame that asks, outside Python's own modules; ``None`` where it is one of torch's.
+    """The frame that asks, outside Python's own modules and NumPy; ``None`` where it is one of torch's.
 
     ``through`` goes on behind torch's functions of sizes.
     """
@@ -248,7 +248,7 @@ def _asking(frame: FrameType | None, *, through: bool) -> FrameType | None:
             frame = frame.f_back
             continue
         here = Frame(frame.f_code.co_filename, 0)
-        if here.package != "python":
+        if here.package not in ("python", "numpy"):
             return None if here.is_plumbing else frame
         frame = frame.f_back
     return None

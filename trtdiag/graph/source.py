@@ -17,7 +17,7 @@ _STDLIB = str(PurePath(sysconfig.get_paths()["stdlib"]))
 _PACKAGES = ("site-packages", "dist-packages")
 OWN = "trtdiag"
 _HERE = Path(__file__).parents[1]
-_PLUMBING = ("torch", "sympy", "python", OWN)
+_PLUMBING = ("torch", "numpy", "sympy", "python", OWN)
 _LARGEST_BYTES = 8 * 2**20
 
 
@@ -74,7 +74,7 @@ class Frame:
 
     @property
     def is_plumbing(self) -> bool:
-        """Whether it is a line of torch, sympy, Python or this package: of none that a model is written in."""
+        """Whether it is a line of torch, NumPy, sympy, Python or this package: of none that a model is written in."""
         return self.package in _PLUMBING
 
     @property
