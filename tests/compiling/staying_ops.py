@@ -19,7 +19,7 @@ FASTER = {"eager": 2.0, "compiled": 1.0}
 
 
 class Picks(nn.Module):
-    """An engine, then ops on rows that only data picks, and on float64: of equal rows all are picked, or none."""
+    """An engine, then ops on float64 and on rows that only data picks: of equal rows all are picked, or none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Picks(nn.Module):
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         y = self.first(x).relu()
-        kept = (y[:, 4] > 0.1).nonzero()[:, 0]
+        kept = (y[:, 4].double() > 0.1).nonzero()[:, 0]
         rows = y[kept].double()
         order = torch.argsort(rows[:, 0], stable=True)
         return rows[order].cumsum(0) / 3, order, rows > 1

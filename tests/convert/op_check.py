@@ -117,7 +117,7 @@ def check_op(
             if not compared:
                 raise
             continue  # PyTorch itself refuses these other sizes
-        engine = [inputs[c.node].to(c.engine_dtype) for c in converted.inputs]
+        engine = [c.entering(inputs[c.node]) for c in converted.inputs]
         try:
             got = run(converted.network, engine)
         except ShapeOutOfRangeError:

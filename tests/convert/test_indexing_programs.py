@@ -81,5 +81,5 @@ def test_graph_of_dynamic_nodes_and_edges(target: str) -> None:
     for nodes, count in ((5, 4), (4, 2), (50, 199)):
         x, edges = torch.randn(nodes, 3), torch.randint(0, nodes, (2, count))
         by_name = {"args_0": x, "args_1": edges}
-        (got,) = run(segment.network, [by_name[c.node].to(c.engine_dtype) for c in segment.inputs])
+        (got,) = run(segment.network, [c.entering(by_name[c.node]) for c in segment.inputs])
         torch.testing.assert_close(got, module(x, edges), rtol=1e-5, atol=1e-5)

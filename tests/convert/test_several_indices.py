@@ -116,7 +116,7 @@ CASES = {
 
 def same(module: Any, segment: Any, args: tuple[Tensor, ...]) -> None:
     by_name = {f"args_{place}": arg for place, arg in enumerate(args)}
-    (got,) = run(segment.network, [by_name[given.node].to(given.engine_dtype) for given in segment.inputs])
+    (got,) = run(segment.network, [given.entering(by_name[given.node]) for given in segment.inputs])
     # Sums of up to 23 terms in another order.
     torch.testing.assert_close(got.to(segment.outputs[0].program_dtype), module(*args), rtol=1e-5, atol=1e-5)
 

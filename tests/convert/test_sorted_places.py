@@ -94,10 +94,10 @@ def test_numbers_of_elements_and_places_that_are_not_known(target: str) -> None:
 
     example = (torch.randn(7, 3), _index(7, 50), torch.randn(50, 3))
     module, segment = one_segment(sums, example, ({0: nodes}, {0: edges}, {0: edges}), target)
-    dtype = torch.int32 if target == "8.6" else torch.int64
     for count, places in ((1, 2), (2, 90), (257, 3), (599, 89), (600, 90)):
         given = torch.randn(places, 3), _index(places, count), torch.randn(count, 3)
-        (got,) = run(segment.network, [given[0], given[1].to(dtype), given[2]])
+        entering = [crossing.entering(each) for crossing, each in zip(segment.inputs, given, strict=True)]
+        (got,) = run(segment.network, entering)
         torch.testing.assert_close(got, module(*given), rtol=1e-5, atol=1e-5)
 
 

@@ -70,6 +70,20 @@ def test_what_is_beside_the_engines_is_told(tmp_path: Path) -> None:
     assert [port["program_output"] for port in second["outputs"]] == ["output"]
 
 
+def test_int64_of_the_oldest_target_is_told_as_pairs(tmp_path: Path) -> None:
+    words = trtdiag.Input((1, 1), (2, 5), (7, 13), dtype=torch.int64)
+    program = compiled(nn.Sequential(nn.Embedding(11, 3), nn.ReLU()), words, target="8.6")
+    made = trtdiag.export_engine(as_plan(program), tmp_path / "plans")
+    assert (
+        made.beside
+        == "int64 enters its engine as pairs of int32 (input): the same memory, with one more dim, of size 2"
+    )
+    told = _told(made.folder)
+    (taken,) = told["engines"][0]["inputs"]
+    assert (taken["program_input"], taken["dtype"], taken["shape"][2:]) == ("input", "int32", [2])
+    assert told["program"]["inputs"][0]["dtype"] == "int64"
+
+
 def test_engines_for_several_generations_are_a_file_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import tests.deployment.served_programs as programs
 

@@ -61,7 +61,8 @@ class Yolo(nn.Module):
         out = []
         for k, p in enumerate((p3, p4, p5)):
             n, _, h, w = p.shape
-            gy, gx = torch.meshgrid(torch.arange(h) + 0.5, torch.arange(w) + 0.5, indexing="ij")
+            rows, columns = (torch.arange(size, device=p.device) + 0.5 for size in (h, w))
+            gy, gx = torch.meshgrid(rows, columns, indexing="ij")
             g = torch.stack((gx, gy), 0).reshape(1, 2, -1)
             d = self.box[k](p).reshape(n, 4, self.reg, h * w).softmax(2)
             lt, rb = torch.einsum("bcrn,r->bcn", d, self.proj).chunk(2, 1)

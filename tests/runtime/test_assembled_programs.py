@@ -224,8 +224,10 @@ def test_casts_stand_at_the_edge_alone() -> None:
     graph = _compiled(case).exported_program.graph
     casts = graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default)
     (call,) = graph.find_nodes(op="call_function", target=EXECUTE_ENGINE)
-    assert len(casts) == 5  # two inputs, three outputs
+    assert len(casts) == 4  # an input, three outputs: the input of int64 is read where it is
     assert [item.meta["val"].dtype for item in call.args[0]] == [torch.int32, torch.float32]
+    pairs = call.args[0][0]
+    assert (pairs.target, pairs.meta["val"].shape[-1]) == (torch.ops.aten.view.dtype, 2)
 
 
 def test_ranges_guards_and_examples_are_the_original_s() -> None:

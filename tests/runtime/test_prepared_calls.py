@@ -220,18 +220,55 @@ def test_outputs_that_do_not_fit_are_refused_and_left(row: tuple[Any, str], sums
     torch.testing.assert_close(outputs, before, equal_nan=True)
 
 
+@pytest.mark.parametrize("by_address", [False, True], ids=["pairs", "int64 where it is"])
 @pytest.mark.parametrize("casts", [False, True], ids=["program casts", "engine casts"])
-def test_inputs_of_dtypes_that_the_engine_has_not(casts: bool, preparing: Runners) -> None:
+@pytest.mark.parametrize("row_major", [True, False])
+def test_inputs_of_dtypes_that_the_engine_has_not(
+    casts: bool, by_address: bool, row_major: bool, preparing: Runners
+) -> None:
     args = torch.arange(15).reshape(3, 5), torch.randn(3, 5, dtype=torch.float64)
-    program = compiled(Sums(), args, dynamic_shapes={"x": ROWS, "y": ROWS}, plan=NARROW)
+    program = compiled(Sums(), args, dynamic_shapes={"x": ROWS, "y": ROWS}, plan=NARROW, target="8.6")
     for index in range(5):
-        x, y = torch.randint(9, (3, 5)), torch.randn(3, 5, dtype=torch.float64)
+        x, y = torch.randint(-9, 9, (3, 5)), torch.randn(3, 5, dtype=torch.float64)
+        x = x if row_major else x.t().contiguous().t()
         result, expected = program(x, y), Sums()(x, y)
         for name, tensor in expected.items():  # computed in float32
             torch.testing.assert_close(result[name], tensor, rtol=1e-6, atol=1e-6)
-        preparing.one.casts = casts
+        preparing.one.casts, preparing.one.by_address = casts, by_address
         if index == 2:
             program.cuda_graphs(3)  # it prepares anew
     assert preparing.one.again == 2
     before = {name: torch.zeros_like(tensor) for name, tensor in expected.items()}
     torch.testing.assert_close(program.run_into(before, x, y), result)
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(31, 5)
+
+    def forward(self, ids: Tensor, x: Tensor) -> Tensor:
+        return torch.tanh(self.table(ids)) * x
+
+
+def test_int64_reaches_a_prepared_engine_where_it_is(preparing: Runners) -> None:
+    model = Words().eval()
+    args = torch.randint(0, 31, (3,)), torch.randn(3, 5)
+    program = compiled(model, args, dynamic_shapes={"ids": ROWS, "x": ROWS}, plan=NARROW, target="8.6")
+    ids, x = args
+    program(ids, x)
+    preparing.one.by_address = True
+    program.cuda_graphs(3)  # it prepares anew
+    for times in range(4):
+        ids = torch.randint(0, 31, (3,))
+        torch.testing.assert_close(program(ids, x), model(ids, x))
+        assert preparing.one.again == max(0, times)
+    assert preparing.one.given[0] is ids
+    other = torch.randint(0, 31, (6,))[::2]  # not row-major: its pairs are copied
+    for _ in range(3):
+        torch.testing.assert_close(program(other, x), model(other, x))
+    assert preparing.one.given[0].dtype is torch.int32
+    place = torch.empty(3, 5)
+    for _ in range(2):
+        torch.testing.assert_close(program.run_into(place, ids, x), model(ids, x))
+    assert preparing.one.given[0] is ids

@@ -107,7 +107,7 @@ def test_casts_at_the_edge_go_the_short_way(monkeypatch: pytest.MonkeyPatch) -> 
     model = Tokens().eval()
     program = compiled(model, (torch.randint(0, 31, (3,)),), dynamic_shapes={"ids": ROWS}, plan=NARROW, target="8.6")
     casts = program.exported_program.graph.find_nodes(op="call_function", target=torch.ops.aten._to_copy.default)
-    assert len(casts) == 2
+    assert len(casts) == 1  # of the output: the input enters as the pairs of int32 that it is
     counted = Counted(monkeypatch)
     for rows in (1, 7, 11, 7, 11, 1):
         ids = torch.randint(0, 31, (rows,))

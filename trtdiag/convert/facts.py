@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node
 
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.graph.limit import Limit
+from trtdiag.graph.operators import int32_pairs
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.values import NodeReader
 from trtdiag.network.network import Network
@@ -24,14 +25,21 @@ class Crossing:
     Attributes:
         node: The node of the lowered graph that yields it: a tensor, or for ``is_size`` a number.
         program_dtype: Its dtype outside; for a size ``torch.int64``.
-        engine_dtype: Its dtype inside.  Where they differ, PyTorch casts at the edge.
+        engine_dtype: Its dtype inside.  Where they differ, PyTorch casts at the edge, but for ``as_pairs``.
         is_size: Whether a number enters as a tensor without dims.
+        as_pairs: Whether int64 enters as it lies in memory, as pairs of int32 in one more dim of size 2, of which the
+            engine reads the first: that is what a cast to int32 gives, without a kernel of its own.
     """
 
     node: str
     program_dtype: torch.dtype
     engine_dtype: torch.dtype
     is_size: bool = False
+    as_pairs: bool = False
+
+    def entering(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the program as it enters the engine."""
+        return int32_pairs(tensor) if self.as_pairs else tensor.to(self.engine_dtype)
 
 
 @dataclass(frozen=True)

@@ -146,10 +146,14 @@ class _Segment:
         shape = [self._renamed.get(size, size) for size in self._shapes[name]]
         dtype = DType.of(engine)
         assert dtype is not None, f"{name} was planned as {engine}"
-        value = self._builder.input(name, dtype, shape)
+        program: torch.dtype = node.meta["val"].dtype
+        as_pairs = (program, engine) == (torch.int64, torch.int32)
+        value = self._builder.input(name, dtype, [*shape, 2] if as_pairs else shape)
         self._write.sizes.note(value)
+        if as_pairs:
+            value = self._write.squeeze(self._write.part(value, len(shape), 0, 1), [len(shape)])
         self._interpreter.known[node] = value
-        return Crossing(name, node.meta["val"].dtype, engine)
+        return Crossing(name, program, engine, as_pairs=as_pairs)
 
     def _size(self, index: int) -> Crossing:
         size, expr = self._segment.entering_sizes[index], self._entered[index]

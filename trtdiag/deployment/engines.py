@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.fx import Node
 
 from trtdiag import __version__
 from trtdiag.arguments import checked, flag, path, path_or
@@ -22,6 +21,7 @@ from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.atomic_folder import atomic_folder
 from trtdiag.files.atomic_write import write_whole
 from trtdiag.frontend.capture import capture
+from trtdiag.graph.operators import pair_views
 from trtdiag.report.strict_json import Json, json_text
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
@@ -181,7 +181,7 @@ def _engine(
         "inputs": [
             {
                 "binding": binding,
-                "program_input": taken.get(node.name) if isinstance(node, Node) else None,
+                "program_input": taken.get(_read(node)),
                 **_tensor(port.name, port.dtype, port.dims),
                 "value": None if port.value is None else to_text(port.value),
             }
@@ -202,6 +202,12 @@ def _engine(
         "conditions": [to_text(condition) for condition in manifest.conditions],
         "counts": {name: None if most is None else to_text(most) for name, most in manifest.counts.items()},
     }
+
+
+def _read(node: object) -> str:
+    """The name of the node whose memory an engine reads."""
+    views = pair_views(node)
+    return str(node if views is None else views[1].args[0])
 
 
 def _profiles(manifest: Manifest, inputs: tuple[str, ...]) -> list[Json]:

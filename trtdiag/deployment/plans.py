@@ -5,17 +5,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from torch.fx import Node
 
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.tensorrt.engine_bindings import input_name, output_name
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
+from trtdiag.graph.operators import pair_views
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.engine_cache import engine_bytes
 from trtdiag.runtime.engine_nodes import EngineNode, engine_nodes
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.wording import amount
+from trtdiag.wording import amount, listed
 
 BACKENDS = ("tensorrt", "tensorrt-rtx")
 """Whose engines are plans; those of the reference backend are networks."""
@@ -91,10 +93,20 @@ def whole_program(compiled: CompiledProgram) -> WholeProgram | str:
     (call,) = calls
     given: Sequence[object] = call.node.args[0]  # type: ignore[assignment]
     parts = {node: int(node.args[1]) for node in call.node.users if node.target is operator.getitem}  # type: ignore[arg-type]
-    known = {*parts, call.node, *exported.graph.find_nodes(op="placeholder"), exported.graph.output_node()}
+    pairs = {views: views[1].args[0] for node in given if (views := pair_views(node)) is not None}
+    known = {
+        *parts,
+        *chain(*pairs),
+        call.node,
+        *exported.graph.find_nodes(op="placeholder"),
+        exported.graph.output_node(),
+    }
     for node in exported.graph.nodes:
         if node not in known:
             return f"{getattr(node.target, '__name__', node.target)} ({node.name}) runs beside its engine"
+    if pairs:
+        names = listed(sorted({str(tensor) for tensor in pairs.values()}))
+        return f"int64 enters its engine as pairs of int32 ({names}): the same memory, with one more dim, of size 2"
     users = set(exported.graph_signature.user_inputs)
     inputs = tuple(node.name for node in given if isinstance(node, Node) and node.name in users)
     if len(inputs) != len(given) or len(set(inputs)) != len(inputs):

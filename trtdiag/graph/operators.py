@@ -17,6 +17,24 @@ OF_SIZES = frozenset({"aten::sym_size", "aten::sym_stride", "aten::sym_numel", "
 INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8})
 CAST: OpOverload = torch.ops.aten._to_copy.default  # noqa: SLF001 - its name is public, in spite of the underscore
 """The functional op that changes a dtype."""
+REINTERPRET: OpOverload = ATEN.view.dtype
+"""The view of the same memory in another dtype."""
+UNSQUEEZE: OpOverload = ATEN.unsqueeze.default
+
+
+def int32_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of an int64 tensor as int32 ``[..., 2]``: of each element the low half, then the high one."""
+    return tensor.unsqueeze(-1).view(torch.int32)
+
+
+def pair_views(node: Any) -> tuple[Node, Node] | None:
+    """The views by which a tensor enters as ``int32_pairs``, the last one first; ``None`` where it does not."""
+    if not isinstance(node, Node) or node.target is not REINTERPRET or node.args[1:] != (torch.int32,):
+        return None
+    column = node.args[0]
+    if not isinstance(column, Node) or column.target is not UNSQUEEZE or column.args[1:] != (-1,):
+        return None
+    return node, column
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from trtdiag.engine.manifest import EngineInput, Manifest
 from trtdiag.engine.manifest_text import manifest_to_text
 from trtdiag.engine.size_inputs import carrier_shape
 from trtdiag.errors import InternalError
-from trtdiag.graph.operators import CAST
+from trtdiag.graph.operators import CAST, REINTERPRET, UNSQUEEZE
 from trtdiag.graph.segment import Segment
 from trtdiag.graph.unbacked_symbols import BINDINGS, bindings, borne
 from trtdiag.graph.values import leaves
@@ -131,9 +131,20 @@ class EngineCall:
             )
         if crossing.is_size:
             return self._carrier(crossing, node, port)
+        if crossing.as_pairs:
+            return self._pairs(node, self._like(crossing))
         if crossing.engine_dtype is crossing.program_dtype:
             return node  # type: ignore[no-any-return]  # a tensor is always a node
         return self._cast(node, crossing.engine_dtype, self._like(crossing), f"{crossing.node}_cast")
+
+    def _pairs(self, node: Node, like: Node) -> Node:
+        """What ``int32_pairs`` gives of a node."""
+        tensor = node.meta["val"]
+        shape, device = tensor.shape, tensor.device
+        single = self.draft.values.tensor((*shape, 1), tensor.dtype, device)
+        column = self.draft.call(UNSQUEEZE, (node, -1), single, like=like, name=f"{node.name}_column")
+        value = self.draft.values.tensor((*shape, 2), torch.int32, device)
+        return self.draft.call(REINTERPRET, (column, torch.int32), value, like=like, name=f"{node.name}_pairs")
 
     def _carrier(self, crossing: Crossing, number: Any, port: EngineInput) -> Node:
         """The tensor whose shape says a number."""

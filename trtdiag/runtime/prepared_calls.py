@@ -99,5 +99,5 @@ class PreparedCalls:
             return
         if len(known) >= MOST_PREPARED:
             known.clear()
-        call = self._single.call_of(run, self._program.is_leaf, self._program.nested)
+        call = self._single.call_of(run, args, self._program.is_leaf, self._program.nested)
         known[signature] = _Call(run, call)

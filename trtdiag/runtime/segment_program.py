@@ -24,6 +24,7 @@ from trtdiag.runtime.torch_sizes import TorchSizes
 from trtdiag.symbolic import Range, bounds, free_symbols, to_text
 from trtdiag.wording import first_line
 
+_SELECT = torch.ops.aten.select.int
 _HALVES = frozenset({torch.float16, torch.bfloat16})
 _LEAST_DYNAMIC = 2
 """torch.export takes a dim whose example is 0 or 1 for a constant."""
@@ -238,7 +239,8 @@ class _Writing:
             shape = carrier_shape(port, value)
             node.meta["val"] = self._draft.values.tensor(shape, torch.uint8, self.device)
         else:
-            node.meta["val"] = self._draft.values.tensor(value.shape, crossing.engine_dtype, value.device)
+            shape = (*value.shape, 2) if crossing.as_pairs else value.shape
+            node.meta["val"] = self._draft.values.tensor(shape, crossing.engine_dtype, value.device)
         return node
 
     def _enter(self, crossing: Crossing, port: EngineInput, given: Node) -> None:
@@ -247,6 +249,10 @@ class _Writing:
             call = self._draft.calls(like)
             sizes = tuple(call(torch.ops.aten.sym_size.int, given, place) for place in range(carrier_rank(port) - 1))
             self._draft.set(crossing.node, read_size(port, sizes, call))
+        elif crossing.as_pairs:
+            value = self._draft.values.tensor(like.meta["val"].shape, crossing.engine_dtype, like.meta["val"].device)
+            low = self._draft.call(_SELECT, (given, -1, 0), value, like=like, name=f"{like.name}_low")
+            self._draft.set(crossing.node, self._cast(low, crossing.program_dtype, like))
         elif crossing.engine_dtype is crossing.program_dtype:
             self._draft.set(crossing.node, given)
         else:

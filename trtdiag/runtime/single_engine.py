@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,13 +12,35 @@ from torch.fx import Graph, GraphModule, Node
 
 from trtdiag.engine.backend import Prepared, Runner
 from trtdiag.engine.manifest_text import manifest_from_text
-from trtdiag.graph.operators import ATEN, CAST
+from trtdiag.graph.operators import ATEN, CAST, int32_pairs, pair_views
 from trtdiag.graph.tensor_signature import is_plain
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
 from trtdiag.runtime.engine_cache import CACHE
 
 Cast = tuple[int, torch.dtype | None]
 """Which tensor, and the dtype that it is cast to; ``None``: it stays as it is."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an engine is given.
+
+    Attributes:
+        index: Which of the program's inputs.
+        dtype: The dtype that it is cast to; ``None``: it stays as it is.
+        as_pairs: Whether it enters as ``int32_pairs``, which are where it is itself.
+    """
+
+    index: int
+    dtype: torch.dtype | None
+    as_pairs: bool = False
+
+    def of(self, leaves: Sequence[Any]) -> torch.Tensor:
+        """It, of the program's inputs."""
+        tensor: torch.Tensor = leaves[self.index]
+        if self.as_pairs:
+            return int32_pairs(tensor)
+        return tensor if self.dtype is None else tensor.to(self.dtype)
 
 
 class SingleEngine:
@@ -30,12 +53,14 @@ class SingleEngine:
         returned: Which of the engine's outputs the program returns, in its order.
     """
 
-    def __init__(self, module: GraphModule, call: Node, given: Sequence[Cast], returned: Sequence[Cast]) -> None:
+    def __init__(self, module: GraphModule, call: Node, given: Sequence[Entry], returned: Sequence[Cast]) -> None:
         self._engine: torch.Tensor = operator.attrgetter(str(call.args[1].target))(module)  # type: ignore[union-attr]
         self._manifest = manifest_from_text(str(call.args[2]))
         self._given, self._returned = tuple(given), tuple(returned)
         self._runners: dict[torch.device, Runner] = {}
-        self._casts = any(dtype is not None for _, dtype in (*given, *returned))
+        self._casts_results = any(dtype is not None for _, dtype in returned)
+        self._casts = self._casts_results or any(entry.dtype is not None for entry in given)
+        self._pairs = [entry.index for entry in given if entry.as_pairs]
         # Of each output of the engine the result that it is; only where each is one can the engine write there itself.
         order, every = [index for index, _ in returned], range(len(self._manifest.outputs))
         whole = sorted(order) == list(every) and not any(dtype is not None for _, dtype in returned)
@@ -61,8 +86,9 @@ class SingleEngine:
         entering = {node: index for index, node in enumerate(graph.find_nodes(op="placeholder"))}
         parts = {node: int(node.args[1]) for node in call.users if node.target is operator.getitem}
         casts = {node for node in (*inputs, *result) if isinstance(node, Node) and _cast(node)}
-        known = {*entering, *parts, *casts, call, call.args[1], graph.output_node()}
-        given = [_cast_of(node, entering) for node in inputs]
+        views = {part for node in inputs if (found := pair_views(node)) for part in found}
+        known = {*entering, *parts, *casts, *views, call, call.args[1], graph.output_node()}
+        given = [_entry_of(node, entering) for node in inputs]
         returned = [_cast_of(node, parts) for node in result]
         if None in given or None in returned or not given or any(node not in known for node in graph.nodes):
             return None
@@ -72,7 +98,7 @@ class SingleEngine:
 
     def __call__(self, leaves: Sequence[Any]) -> list[torch.Tensor] | None:
         """What the program returns; ``None`` where torch must have its say: its tracers have tensors of their own."""
-        given = [leaves[index] for index, _ in self._given]
+        given = [leaves[entry.index] for entry in self._given]
         for tensor in given:
             if not is_plain(tensor):
                 return None
@@ -88,31 +114,35 @@ class SingleEngine:
         Args:
             leaves: The program's inputs.
         """
-        first = leaves[self._given[0][0]]
+        first = leaves[self._given[0].index]
         prepare = getattr(self._runners.get(first.device), "prepared", None)
         if prepare is None:
             return None
-        inputs, given = self._entered(leaves), self._before_casts(leaves)
-        return prepare(inputs, given) if self._casts else prepare(inputs)  # type: ignore[no-any-return]
+        inputs, given = self._entered(leaves), self._as_given(leaves)
+        changed = self._casts or self._pairs
+        return prepare(inputs, given) if changed else prepare(inputs)  # type: ignore[no-any-return]
 
-    def call_of(self, run: Prepared, leaf: bool, nested: Callable[[Sequence[Any]], Any]) -> Callable[..., Any]:
+    def call_of(
+        self, run: Prepared, leaves: Sequence[Any], leaf: bool, nested: Callable[[Sequence[Any]], Any]
+    ) -> Callable[..., Any]:
         """One function from a program's inputs, all by place, to its result, which is ``None`` where ``run``'s is.
 
         Args:
             run: Of ``prepared`` for inputs like these.
+            leaves: The program's inputs that it was prepared for.
             leaf: Whether the program returns one tensor that is in nothing.
             nested: Nests flat results as the program does.
         """
-        entered, results = self._entering(run), self._results
+        entered, results = self._entering(run, leaves), self._results
         run = getattr(run, "call", run)  # the same without a method around it
-        if self._casts or not leaf:
+        if entered != self._as_given or self._casts_results or not leaf:
 
             def call(args: Sequence[Any]) -> Any:
                 made = run(entered(args))
                 return None if made is None else nested(results(made))
 
             return call
-        places, (place, _) = [index for index, _ in self._given], self._returned[0]
+        places, (place, _) = [entry.index for entry in self._given], self._returned[0]
 
         def short(args: Sequence[Any]) -> Any:
             made = run(args if all_given and len(args) == len(places) else [args[index] for index in places])
@@ -135,22 +165,31 @@ class SingleEngine:
     def run_into(self, run: Prepared, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> bool:
         """Run into memory that it can write to; whether it has run."""
         places = self._written or ()
-        return run(self._entering(run)(leaves), [outputs[index] for index in places]) is not None
+        return run(self._entering(run, leaves)(leaves), [outputs[index] for index in places]) is not None
 
-    def _entering(self, run: Prepared) -> Callable[[Sequence[Any]], list[torch.Tensor]]:
-        """What makes of a program's inputs those that a prepared run takes."""
-        return self._before_casts if getattr(run, "casts", ()) else self._entered
+    def _entering(self, run: Prepared, leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[torch.Tensor]]:
+        """What makes of a program's inputs, which are like these, those that a prepared run takes."""
+        cast = [entry for entry in self._given if entry.dtype is not None]
+        # Row-major, the pairs are where the tensor is.
+        plain = getattr(run, "by_address", False) and all(leaves[index].is_contiguous() for index in self._pairs)
+        if not (cast or self._pairs) or (plain and (not cast or getattr(run, "casts", ()))):
+            return self._as_given
+        if not plain:
+            return self._paired if getattr(run, "casts", ()) else self._entered
+        return lambda leaves: [leaves[entry.index] if entry.as_pairs else entry.of(leaves) for entry in self._given]
 
-    def _before_casts(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
-        return [leaves[index] for index, _ in self._given]
+    def _as_given(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        return [leaves[entry.index] for entry in self._given]
+
+    def _paired(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        """Before casts."""
+        return [entry.of(leaves) if entry.as_pairs else leaves[entry.index] for entry in self._given]
 
     def _entered(self, leaves: Sequence[Any]) -> list[torch.Tensor]:
-        if not self._casts:
-            return self._before_casts(leaves)
-        return [leaves[index] if dtype is None else leaves[index].to(dtype) for index, dtype in self._given]
+        return [entry.of(leaves) for entry in self._given]
 
     def _results(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        if not self._casts:
+        if not self._casts_results:
             return [outputs[index] for index, _ in self._returned]
         return [outputs[index] if dtype is None else outputs[index].to(dtype) for index, dtype in self._returned]
 
@@ -162,6 +201,16 @@ def _cast(node: Node) -> tuple[Any, Any] | None:
     if node.target is ATEN.to.dtype and len(node.args) == 2 and not node.kwargs:
         return node.args[0], node.args[1]
     return None
+
+
+def _entry_of(node: Any, known: Mapping[Node, int]) -> Entry | None:
+    """What enters: one of the known, as it is, as a cast or as pairs; ``None`` where it is something else."""
+    pairs = pair_views(node)
+    if pairs is not None:
+        found = known.get(pairs[1].args[0])  # type: ignore[arg-type]  # any argument may be asked
+        return None if found is None else Entry(found, None, as_pairs=True)
+    cast = _cast_of(node, known)
+    return None if cast is None else Entry(*cast)
 
 
 def _cast_of(node: Any, known: Mapping[Node, int]) -> Cast | None:

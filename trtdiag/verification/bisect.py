@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from trtdiag.convert.facts import ConvertedSegment
+from trtdiag.convert.facts import ConvertedSegment, Crossing
 from trtdiag.errors import TrtdiagError
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.network import Network, Placed, run
@@ -57,7 +57,7 @@ def first_difference(
     nodes = {node.name: node for node in lowered.graph_module.graph.nodes}
     search = _Search(nodes, values, point, tolerance, build)
     for index, segment in enumerate(converted):
-        inputs = [_entering(values[c.node], c.engine_dtype) for c in segment.inputs]
+        inputs = [_entering(values[c.node], c) for c in segment.inputs]
         try:
             given = engine(index, inputs)
         except TrtdiagError as error:
@@ -75,8 +75,10 @@ def first_difference(
     return None
 
 
-def _entering(value: Any, dtype: torch.dtype) -> torch.Tensor:
-    return value.to(dtype) if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtype)
+def _entering(value: Any, crossing: Crossing) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return crossing.entering(value)
+    return torch.tensor(value, dtype=crossing.engine_dtype)
 
 
 @dataclass(frozen=True)

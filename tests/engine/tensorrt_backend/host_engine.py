@@ -121,6 +121,25 @@ class RowSums(Engine):
         return EngineRunner(self.trt, self.engine, plain, CPU, gpu=gpu or HostGpu(), scratch=scratch)
 
 
+class LowHalves(RowSums):
+    """An engine that reads int64 as pairs of int32, and gives the first of each."""
+
+    def _execute(self, context: Recorded, stream: int) -> bool:
+        if stream != RECORDING:
+            addresses = {args[0]: args[1] for called, args, _ in context.calls if called == "set_tensor_address"}
+            (rows,) = self._shape(context, "output 0: y")
+            pairs = at(addresses["input 0: x"], torch.int32, (rows, 2))
+            at(addresses["output 0: y"], torch.int32, (rows,)).copy_(pairs[:, 0])
+        return True
+
+    def runner(self, gpu: HostGpu | None = None, scratch: type[ContextMemory] = ContextMemory) -> EngineRunner:
+        size = DimProfile(1, 3, 8)
+        ids = EngineInput("x", torch.int32, (symbol("s"), Num(2)), (size, DimProfile(2, 2, 2)))
+        y = EngineOutput("y", torch.int32, (symbol("s"),))
+        plain = replace(manifest(), inputs=(ids,), outputs=(y,), ranges={})
+        return EngineRunner(self.trt, self.engine, plain, CPU, gpu=gpu or HostGpu(), scratch=scratch)
+
+
 class HostGpu(Gpu):
     """The CPU in the place of a GPU: streams are numbers, and a recording is the calls that made it."""
 

@@ -368,25 +368,6 @@ def test_sizes_whose_graph_runs_on_the_callers_memory_alone_stay() -> None:
     run(x, [y])
 
 
-def test_casts_are_part_of_what_is_recorded() -> None:
-    gpu, choice = HostGpu(), GraphChoice(2)
-    runner = RowSums("8.6").runner(gpu)
-    x, y = torch.randn(3, 5), torch.empty(3).half()
-    with choosing_graphs(choice):
-        for _ in range(2):
-            runner([x.half()])
-        run = runner.prepared([x.half()], [x])
-        column_major = runner.prepared([x.half()], [torch.randn(5, 3).t()])
-    assert [None if each is None else list(each.casts) for each in (run, column_major)] == [[torch.float16], []]
-    assert run is not None
-    for recorded in (1, 2, 2, 2):
-        x.copy_(torch.randn(3, 5))
-        made = run([x], [y])
-        assert made is not None
-        _agrees(made[0], x.half())
-        assert gpu.recorded == recorded
-
-
 def test_what_was_recorded_for_other_sizes_of_the_one_context_is_gone() -> None:
     run = _one_context()
     for _ in range(4):

@@ -111,6 +111,9 @@ def test_casts_before_an_engine(most: int) -> None:
         kept = [(rows, seed, made(*words(rows, seed))) for seed in range(9) for rows in (1, 7, MOST_ROWS)]
         for rows, seed, actual in kept:
             compare(actual, (wanted(*words(rows, seed)).cpu(),))
+        for seed in range(9):  # ids that are not row-major
+            ids, x = words(14, seed)
+            compare(made(ids[::2], x[:7]), (wanted(ids[::2], x[:7]).cpu(),))
 
 
 def test_a_saved_program_calls_its_engines_again(name: str, expected: Any, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ bound, without methods and attributes in between (``benchmarks/call_overhead.py 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from weakref import ref
 
 import torch
@@ -18,6 +18,7 @@ from trtdiag.engine.tensorrt.context_memory import ContextMemory
 from trtdiag.engine.tensorrt.cuda_graphs import Casts, EngineGraph, EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import ALIGNMENT, Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu, new_memory
+from trtdiag.graph.operators import int32_pairs
 
 Outputs = Sequence[torch.Tensor] | None
 """Of a run; ``None`` where nothing has run."""
@@ -39,9 +40,11 @@ class PreparedRun:
         graphs: Recorded runs, where the program asks for them.
         turn: Of an engine that has one context.
         casts: Where inputs have other dtypes than the engine's, and runs are recorded; else empty.
+        pairs: Which inputs may also come as the int64 tensors whose ``int32_pairs`` the engine reads.
 
     Attributes:
         casts: As given.
+        by_address: Whether such tensors, row-major, may come in the place of their pairs: they are where these are.
     """
 
     def __init__(
@@ -56,8 +59,10 @@ class PreparedRun:
         graphs: EngineGraphs | None = None,
         turn: Turn | None = None,
         casts: Casts = (),
+        pairs: Collection[int] = (),
     ) -> None:
         self._device, self.casts = ports.device, casts
+        self.by_address = graphs is None or bool(pairs)
         self._makes = tuple((shape, port.dtype) for shape, port in zip(shapes, ports.manifest.outputs, strict=True))
         several = ports.device.type == "cuda" and torch.cuda.device_count() > 1
         current, recording = gpu.current(ports.device), gpu.recording
@@ -105,7 +110,7 @@ class PreparedRun:
                         kept.used, graph.misses = True, 0
                         replay()
                         return outputs
-                found = graphs.run(inputs, key, stream, outputs, casts)
+                found = graphs.run(_with_pairs(inputs, pairs) if pairs else inputs, key, stream, outputs, casts)
                 kept = graphs.kept(key)
                 recorded = _nothing if kept is None else ref(kept)
                 return found
@@ -179,6 +184,14 @@ def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
     return torch.empty(shape, device="meta").stride()
 
 
+def _with_pairs(inputs: Sequence[torch.Tensor], pairs: Collection[int]) -> list[torch.Tensor]:
+    """The inputs as the engine reads them."""
+    return [
+        int32_pairs(tensor) if index in pairs and tensor.dtype is torch.int64 else tensor
+        for index, tensor in enumerate(inputs)
+    ]
+
+
 def casts_of(given: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], device: torch.device) -> Casts:
     """The dtypes that inputs have after a cast; empty where none has another, or a cast is not all.
 
@@ -187,8 +200,17 @@ def casts_of(given: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], devi
         inputs: These, after.
         device: The engine's.
     """
-    casts = [own.dtype if own.dtype is not tensor.dtype else None for tensor, own in zip(given, inputs, strict=True)]
+    casts = [
+        own.dtype if own.dtype is not tensor.dtype and own.shape == tensor.shape else None
+        for tensor, own in zip(given, inputs, strict=True)
+    ]
     return casts if any(casts) and all(is_plain(tensor, device) for tensor in given) else ()
+
+
+def pairs_of(given: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> frozenset[int]:
+    """Which of an engine's inputs are ``int32_pairs`` of what they were before."""
+    pairs = enumerate(zip(given, inputs, strict=True))
+    return frozenset(index for index, (tensor, own) in pairs if own.dim() == tensor.dim() + 1)
 
 
 def can_prepare(ports: Ports) -> bool:

@@ -25,7 +25,7 @@ from trtdiag.engine.tensorrt.cuda_graphs import EngineGraphs
 from trtdiag.engine.tensorrt.engine_bindings import Key, Ports
 from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.engine.tensorrt.inspection import engine_layers
-from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, casts_of, is_plain
+from trtdiag.engine.tensorrt.prepared_run import PreparedRun, can_prepare, casts_of, is_plain, pairs_of
 from trtdiag.engine.tensorrt.single_context import has_one_context, one_for_each_profile
 from trtdiag.errors import UserError
 from trtdiag.graph.tensor_signature import Signature, signature_of
@@ -121,16 +121,19 @@ class EngineRunner:
         if choice is None and (known := self._known.runs.get((self._scratch.variant(), signature_of(inputs) or ()))):
             return known
         profile = 0 if self._choice is None else self._choice(inputs)
-        casts = () if given is None or choice is None else casts_of(given, inputs, self._device)
+        before = None if choice is None else given
+        casts = () if before is None else casts_of(before, inputs, self._device)
+        pairs = () if before is None else pairs_of(before, inputs)
         if self._only is not None:
-            return self._only[profile].prepared(key, stream, choice, casts)
+            return self._only[profile].prepared(key, stream, choice, casts, pairs)
         place = self._contexts.place(stream, self._scratch.variant(), profile)
         graphs = None if choice is None else place.graphs.get(choice)
         if graphs is not None and not graphs.never(key):
             shapes = graphs.shapes(key)
             if shapes is None:
                 return None
-            return PreparedRun(self._ports, key, shapes, self._gpu, stream, None, self._scratch, graphs, casts=casts)
+            own = self._ports, key, shapes, self._gpu, stream, None, self._scratch, graphs
+            return PreparedRun(*own, casts=casts, pairs=pairs)
         context = place.context
         if context is None or context.key != key:
             return None

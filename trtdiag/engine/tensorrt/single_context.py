@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -98,7 +98,9 @@ class OneContext:
                 self.refused = graphs.refused
             return self._context.run(given, memory, key, stream) if outputs is None else outputs
 
-    def prepared(self, key: Key, stream: int, choice: GraphChoice | None, casts: Casts = ()) -> PreparedRun | None:
+    def prepared(
+        self, key: Key, stream: int, choice: GraphChoice | None, casts: Casts = (), pairs: Collection[int] = ()
+    ) -> PreparedRun | None:
         """See ``EngineRunner.prepared``."""
         with self._latest.lock:
             context = self._context
@@ -110,10 +112,9 @@ class OneContext:
                 if graphs is None or (graphs.shapes(key) is None and not graphs.never(key)):
                     return None
                 graphs = None if graphs.never(key) else graphs
-            casts = () if graphs is None else casts
-            return PreparedRun(
-                self._ports, key, context.shapes, self._gpu, stream, context, self._scratch, graphs, self._turn, casts
-            )
+            casts, pairs = ((), ()) if graphs is None else (casts, pairs)
+            own = self._ports, key, context.shapes, self._gpu, stream, context, self._scratch, graphs, self._turn
+            return PreparedRun(*own, casts, pairs)
 
     def _follow(self, stream: int) -> None:
         """Let a stream wait for the run before, where that was on another."""
