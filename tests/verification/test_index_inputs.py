@@ -79,6 +79,16 @@ def test_what_an_index_stays_below(name: str) -> None:
     assert index_bounds(exported(run, small, small.clone())) == expected
 
 
+def test_what_a_condition_is_given_has_no_bound() -> None:
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        one: Tensor = torch.cond(x.sum() > 2, lambda x, y: ROWS[x] + y[..., None], lambda x, y: ROWS[y] * 2, (x, y))
+        return one
+
+    program = exported(run, IDS, MASK)
+    assert (index_inputs(program), index_bounds(program)) == ({"x", "y"}, {})
+    trtdiag.compile(program, backend="reference")
+
+
 def test_a_row_that_is_wrong_is_found_without_example_inputs() -> None:
     """All rows but the first two are wrong: integers of 0 and 1 show nothing."""
     program = exported(lambda x, y: nn.functional.embedding(x, ROWS) * y[..., None], IDS, MASK)

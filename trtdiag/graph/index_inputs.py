@@ -74,7 +74,8 @@ def _keeps_values(node: Node) -> bool:
 def _size_at(user: Node, index: Node) -> int | None:
     """The size of the dim that an op looks up with an index; ``None`` where it is not known or not fixed."""
     op, args = user.target, user.args
-    assert isinstance(op, OpOverload)
+    if not isinstance(op, OpOverload):  # a condition or loop, or what is none of ATen's
+        return None
     name, table = short_name(op), args[0] if args else None
     shape = table.meta["val"].shape if isinstance(table, Node) and hasattr(table.meta.get("val"), "shape") else None
     dim: object = None
