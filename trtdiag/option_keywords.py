@@ -70,6 +70,7 @@ class EngineKeywords(TypedDict, total=False):
     engine_cache: Place
     engine_cache_mib: int
     build_jobs: int | None
+    build_in_process: bool
     engine_per_gpu: bool
 
 

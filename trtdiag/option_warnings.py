@@ -15,7 +15,7 @@ from trtdiag.wording import shown
 
 _TENSORRT = (
     "workspace_mib optimization_level tactic_sources timing_cache tf32 hardware_compatibility version_compatible"
-    " cuda_graphs"
+    " cuda_graphs build_in_process"
 )
 _RTX = "engine_per_gpu runtime_cache rtx_cuda_graphs kernel_specialization"
 _HAVE: Mapping[str, tuple[str, ...]] = {

@@ -147,8 +147,7 @@ class CompileOptions:
         backend: ``reference`` (runs the typed network with PyTorch on the CPU) or ``tensorrt``; ``None``: TensorRT
             where it is installed, else the reference.
         precision: What the program's float32 is computed in.
-        keep_fp32: Ops and module paths that stay in float32 under ``fp16``, ``bf16`` and ``int8``, beside those that
-            always do; the same words as in ``PartitionOptions.keep_in_torch``.
+        keep_fp32: Ops and module paths (as in ``keep_in_torch``) that stay in float32, beside those that always do.
         truncate_double: Compute float64 in float32; otherwise ops on float64 stay in PyTorch.
         partition: What goes into engines.
         assume: The greatest of sizes that the data decides, or least and greatest, by name: ops of such sizes then go
@@ -172,14 +171,14 @@ class CompileOptions:
         runtime_cache: A file that keeps the kernels that TensorRT-RTX compiles when engines first run;
             ``CompiledProgram.rtx_runtime`` says more of this option and the next two, and changes them later.
         rtx_cuda_graphs: Let TensorRT-RTX itself record whole runs as CUDA graphs.
-        kernel_specialization: When TensorRT-RTX compiles kernels for the sizes that come: ``lazy``, ``eager``,
-            ``none``; ``None``: its own default.
+        kernel_specialization: When TensorRT-RTX compiles kernels for sizes: ``lazy``, ``eager``, ``none``; or its own.
         hardware_compatibility: On which GPUs else an engine may run: ``none``, ``ampere+`` (Ampere and later; costs
             speed) or ``same-compute-capability`` (not with TensorRT 8.6).
         version_compatible: Whether later TensorRT versions of the same major number may run an engine.
         engine_cache: A folder that keeps engines, so that what was built before is not built again.
         engine_cache_mib: Above that the engines that were not used for longest are removed.  10 GiB is a convention.
         build_jobs: How many engines are built at once; ``None``: one, but several where nothing is measured (level 0).
+        build_in_process: Build in this process, which a crash of TensorRT's builder then ends.
         gpu: The GPU generations (``sm89``, ``all``) that engines of TensorRT-RTX are built for; none: that of this
             machine's GPU, where it is one of them, else all from ``sm80`` on.
         engine_per_gpu: An engine for each of ``gpu``, of which a program loads what fits; otherwise one runs on all.
@@ -222,6 +221,7 @@ class CompileOptions:
     engine_cache: str | None = None
     engine_cache_mib: int = 10_240
     build_jobs: int | None = None
+    build_in_process: bool = False
     gpu: tuple[str, ...] = ()
     engine_per_gpu: bool = False
     refittable: bool = False

@@ -43,6 +43,7 @@ engine-cache-mib = 9
 timing-cache = "~/timings"
 engine-per-gpu = true
 build-jobs = 2
+build-in-process = true
 """
 
 
@@ -82,7 +83,7 @@ def _built_with(options: CompileOptions) -> tuple[Any, ...]:
 
 def test_the_command_line_says_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     given = [word for pair in EVERY.items() for word in pair]
-    options = _options(monkeypatch, *given, "--tf32", "--version-compatible", "--engine-per-gpu")
+    options = _options(monkeypatch, *given, "--tf32", "--version-compatible", "--engine-per-gpu", "--build-in-process")
     wanted = (
         2,
         64,
@@ -95,6 +96,7 @@ def test_the_command_line_says_everything(monkeypatch: pytest.MonkeyPatch) -> No
         "timings",
         True,
         3,
+        True,
     )
     assert _built_with(options) == wanted
     assert _built_with(_options(monkeypatch)) == _built_with(CompileOptions())
@@ -106,7 +108,7 @@ def test_the_file_says_everything_and_the_command_line_wins(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path / "below")
     home = os.path.expanduser("~/timings")
     kept = str(tmp_path / "kept" / "engines")  # from where the file is
-    wanted = (1, 0, ("CUBLAS",), True, "same-compute-capability", True, kept, 9, home, True, 2)
+    wanted = (1, 0, ("CUBLAS",), True, "same-compute-capability", True, kept, 9, home, True, 2, True)
     assert _built_with(_options(monkeypatch)) == wanted
     given = [word for pair in EVERY.items() for word in pair]
     wanted = (
@@ -121,6 +123,7 @@ def test_the_file_says_everything_and_the_command_line_wins(tmp_path: Path, monk
         "timings",
         True,
         3,
+        True,
     )
     assert _built_with(_options(monkeypatch, *given)) == wanted
 

@@ -74,6 +74,7 @@ OF_TENSORRT = {
     "hardware_compatibility": "ampere+",
     "version_compatible": True,
     "cuda_graphs": 3,
+    "build_in_process": True,
     "engine_per_gpu": True,
     "runtime_cache": "kernels.bin",
     "rtx_cuda_graphs": True,

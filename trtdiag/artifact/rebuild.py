@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trtdiag.arguments import checked, function, instance, optional, path_or, unknown, wrong
 from trtdiag.artifact.load import load_anywhere
 from trtdiag.engine.backend import Backend, get_backend
+from trtdiag.engine.own_processes import own_processes
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import built_profile
 from trtdiag.errors import ArtifactError
@@ -103,7 +104,8 @@ def rebuild(
     begun = time.perf_counter()
     networks = [_network(program, index, call) for index, call in enumerate(calls)]
     profiles = [built_profile(call.manifest) for call in calls]
-    engines = build_engines(builder, list(zip(networks, profiles, strict=True)), chosen, version, progress)
+    with own_processes(builder, chosen) as apart:
+        engines = build_engines(apart, list(zip(networks, profiles, strict=True)), chosen, version, progress)
     pairs = zip(engines, calls, strict=True)
     manifests = [replace(engine.manifest, assumed=call.manifest.assumed) for engine, call in pairs]
     blobs = [engine.blob for engine in engines]

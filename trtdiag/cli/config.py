@@ -23,7 +23,7 @@ else:
 _NAMES = (
     "target select ignore fail-on keep-in-torch min-segment-ops require-full truncate-double precision keep-fp32"
     " keep-float optimization-level workspace-mib tactic-sources tf32 hardware-compatibility version-compatible"
-    " engine-cache engine-cache-mib timing-cache gpu engine-per-gpu build-jobs"
+    " engine-cache engine-cache-mib timing-cache gpu engine-per-gpu build-jobs build-in-process"
 )
 _OF_TYPE = {"bool": bool, "int": int, "int | None": int, "tuple[str, ...]": list}
 _FIELDS = {

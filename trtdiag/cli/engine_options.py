@@ -63,6 +63,7 @@ BUILD_OPTIONS: Options = {
         "N",
         "Build so many engines at once; they disturb each other's measurements  [default: 1, more at level 0]",
     ),
+    "build_in_process": flag("Build in the command's own process, which a crash of TensorRT's builder ends."),
 }
 """In the order of the help."""
 

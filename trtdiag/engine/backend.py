@@ -100,6 +100,22 @@ class Prepared(Protocol):
         ...
 
 
+class Builds(Protocol):
+    """Builds engines apart from this process."""
+
+    def start(self) -> None:
+        """Prepare for a build that will be asked for."""
+        ...
+
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
+        """As ``Backend.build``."""
+        ...
+
+    def rest(self) -> None:
+        """Let go of what is only needed while something is built."""
+        ...
+
+
 class Backend(ABC):
     """Builds engines and runs them; several threads may use it at once.
 
@@ -109,11 +125,15 @@ class Backend(ABC):
         name: Its name in the registry.
         device: The type of device that its engines run on (``cpu``, ``cuda``).
         builds: Whether programs are compiled for it.
+        may_crash: Whether a build may end its process.
+        builders: What builds in its place (``own_processes``); ``None``: it builds in this process.
     """
 
     name: str
     device: str
     builds = True
+    may_crash = False
+    builders: Builds | None = None
 
     @abstractmethod
     def require(self, target: Target) -> None:

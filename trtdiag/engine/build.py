@@ -79,7 +79,8 @@ def build_engine(
     else:
         watch = watch or Watch()
         with timed("build", f"build {len(network.layers):,} layers", backend=backend.name, layers=len(network.layers)):
-            blob = backend.build(network, profile, options, target, watch)
+            builders = getattr(backend, "builders", None)  # a backend may be anybody's class
+            blob = (builders or backend).build(network, profile, options, target, watch)
         notes = tuple(watch.notes)
         if saved is not None:
             saved.keep(key, blob, notes)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event, Lock
 
+from trtdiag.errors import EngineBuildError
+
 
 class BuildStep(str):
     """What is being built, in words for people; ``share`` of all that is to be built is done, 0 to 1."""
@@ -81,3 +83,13 @@ class Steps:
         """Note that a build ended."""
         with self._lock:
             self._shares[index] = 1.0
+
+
+def build_stopped() -> EngineBuildError:
+    """The error of a build whose engine nobody wants any more."""
+    return EngineBuildError(
+        "the build was stopped",
+        because="its engine is not wanted any more",
+        fix="compile again",
+        reference="build-stopped",
+    )

@@ -1,8 +1,9 @@
 """Builds the engines of a program, one after the other or several at once.
 
 Builds run in threads of their own, also when there is one at a time: TensorRT then never runs the code that answers
-Ctrl-C, which only the main thread does, and the main thread can leave.  A build of TensorRT 10 or later ends at its
-next step, one of 8.6 cannot be stopped and goes on without anyone waiting.
+Ctrl-C, which only the main thread does, and the main thread can leave.  A build in a process of its own ends with that.
+In this process a build of TensorRT 10 or later ends at its next step; one of 8.6 cannot be stopped and goes on without
+anyone waiting.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class _Builds:
                     except Empty:
                         return
                     try:
-                        with TURNS.coming():
+                        with nullcontext() if getattr(self.backend, "builders", None) else TURNS.coming():
                             # Together for the first time: who is late would wait for those that build already.
                             with suppress(BrokenBarrierError):
                                 self.all_come.wait()

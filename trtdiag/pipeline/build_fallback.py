@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from trtdiag.engine.build import Engine
+from trtdiag.engine.own_processes import BUILDER_ENDED
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin
@@ -29,8 +30,6 @@ from trtdiag.pipeline.accuracy_repair import (
 from trtdiag.pipeline.state import State
 from trtdiag.verification.engine_search import made_of_data, showing
 
-BUILDER_ENDED = "builder-ended"
-"""The reference of a builder's process that ended before its answer."""
 MOST_REMEDIES = 4
 """Own choice: each is a build of everything, and a search of about ten builds of parts."""
 
@@ -68,7 +67,9 @@ def build_or_yield(state: State, builds: Builds) -> State:
             index = error.engine
             network = state.converted[index].network
             found = None
-            why = "TensorRT finds no kernels" if error.without_kernel else "the builder's process ended"
+            limit, why = _LIMIT, "TensorRT finds no kernels"
+            if error.reference == BUILDER_ENDED:
+                limit, why = _CRASH, "the builder's process ended"
             if _has_place(error) and len(notes) < MOST_REMEDIES:
                 found = _Search(state, network, builds).run(error.without_kernel)
             if found is None:
@@ -86,7 +87,7 @@ def build_or_yield(state: State, builds: Builds) -> State:
         left = [node for one in state.converted for node in like_it(one.network, origin)]
         if state.plan.options.partition.require_full or not left:
             raise _with_notes(first, notes)
-        state = without_ops(state, left, _LIMIT)
+        state = without_ops(state, left, limit)
         notes.append(f"{where}: {left_words(left, 'it')}")
 
 
@@ -94,6 +95,11 @@ _LIMIT = Limit(
     "engine-refused",
     "TensorRT finds no kernels for an engine that has it",
     "try another TensorRT release, and report it with the model",
+)
+_CRASH = Limit(
+    "builder-crash",
+    "TensorRT's builder crashes over an engine that has it",
+    "try another TensorRT release, or another --optimization-level, and report it to NVIDIA with the model",
 )
 
 

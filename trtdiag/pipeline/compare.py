@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
+from trtdiag.engine.backend import Backend
 from trtdiag.engine.reference import borrowed_weights
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.options import CompileOptions, Progress
@@ -37,6 +38,7 @@ def compared(
     progress: Progress,
     *,
     made_s: float = 0.0,
+    builder: Backend | None = None,
 ) -> Verification:
     """Compare a compiled program with the one that was diagnosed, at the corners of its ranges.
 
@@ -48,10 +50,11 @@ def compared(
         cannot_run: Why its engines cannot run here: the reference functions run their networks in their place then.
         progress: Called before each set of sizes.
         made_s: What the export and the build took, in seconds: as long it takes at most where nothing else is asked.
+        builder: What builds the engines with which a difference is looked for; the registry's where not given.
     """
     facts, plan, before = state.analysis, state.planned, state.verification
     run = by_reference(state) if cannot_run else state.compiled
-    engines = EngineRuns(state.engine_nodes(run)[0], options)
+    engines = EngineRuns(state.engine_nodes(run)[0], options, builder)
 
     questions: dict[str, Any] = {}
     if plan is not None:

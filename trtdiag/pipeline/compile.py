@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from trtdiag.calibration.batches import Batches
 from trtdiag.calibration.facts import QuantizationFacts
 from trtdiag.converter_packages import failures
 from trtdiag.engine.backend import get_backend, refuse_as_builder
+from trtdiag.engine.own_processes import own_processes
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.frontend.capture import Source, unchanged
@@ -124,10 +125,10 @@ def compile_in_stages(
     """``compile`` with everything that was found on the way; raises the same."""
     if options.engine_weights != "inside":
         options = replace(options, refittable=True)
-    with new_tape(options.refittable) as tape:
+    with new_tape(options.refittable) as tape, ExitStack() as until_compiled:
         clock = Clock(progress)
         quantizing = Quantizing(options, calibrate, clock)
-        state = _compiled(source, options, clock, limits, quantizing)
+        state = _compiled(source, options, clock, limits, quantizing, until_compiled)
         state.compiled.quantizers = quantizing.quantizers
         if tape is not None:
             plan = refit_plan(tape, state)
@@ -138,7 +139,12 @@ def compile_in_stages(
 
 
 def _compiled(
-    source: Source, options: CompileOptions, clock: Clock, limits: VerifyLimits | None, quantizing: Quantizing
+    source: Source,
+    options: CompileOptions,
+    clock: Clock,
+    limits: VerifyLimits | None,
+    quantizing: Quantizing,
+    until_compiled: ExitStack,
 ) -> State:
     if isinstance(source, ModuleInputs):
         options = replace(options, opt=(*source.opt, *options.opt))
@@ -147,7 +153,7 @@ def _compiled(
         options = replace(options, backend=None, optimize=LATENCY)
     if options.optimize == LATENCY:
         refuse_other_weights(options)
-    backend = get_backend(options.backend)
+    backend = until_compiled.enter_context(own_processes(get_backend(options.backend), options))
     refuse_as_builder(backend)
     target = backend.target(options.target)
     options = replace(options, gpu=backend.chosen_gpus(target, options.gpu))
@@ -169,6 +175,8 @@ def _compiled(
     refuse_on_other_devices(exported, backend.device)
     moved = before is not None and before.type != backend.device and not cannot_run
 
+    if backend.builders is not None and options.engine_cache is None:
+        backend.builders.start()  # it is ready when the first network is
     plan = planned(state.analysis, options, target, clock)
     # Looked at now: what is wrong with them is told before anything is built.
     parts = size_profiles(state.program, plan.sizes.box, options.profiles, options.opt)
@@ -183,13 +191,15 @@ def _compiled(
             require_kernels(state.plan.lowered, state.plan.partitioned.fallback, backend.device)
         with stage("build"):
             state = build_or_yield(state, builder)
+        if backend.builders is not None:
+            backend.builders.rest()
         with stage("assemble"):
             state = replace(state, assembled=assembled(state, None if cannot_run else backend.device, _file(source)))
         if not options.verify:
             return state
         with stage("verify"):
             made_s = clock.seconds(*_MADE)
-            found = compared(state, options, limits, cannot_run, clock.progress, made_s=made_s)
+            found = compared(state, options, limits, cannot_run, clock.progress, made_s=made_s, builder=backend)
             return replace(state, verification=found)
 
     def optimized(state: State) -> State:
@@ -200,7 +210,8 @@ def _compiled(
             if not options.verify:
                 return other
             made_s = clock.seconds(*_MADE)
-            return replace(other, verification=compared(other, options, limits, "", clock.progress, made_s=made_s))
+            found = compared(other, options, limits, "", clock.progress, made_s=made_s, builder=backend)
+            return replace(other, verification=found)
 
         return fastest(state, builder, backend, verified, _file(source))
 

@@ -16,6 +16,7 @@ from trtdiag.analysis.tried_builds import Refusal, TriedBuilds, TriedEngine
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.own_processes import BUILDER_ENDED
 from trtdiag.engine.parallel_builds import engine_name
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
@@ -23,7 +24,7 @@ from trtdiag.fixdims.child_process import run_in_child
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions, Progress
 from trtdiag.partition.facts import EnginePlan
-from trtdiag.pipeline.build_fallback import BUILDER_ENDED, build_or_yield
+from trtdiag.pipeline.build_fallback import build_or_yield
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.state import State
 from trtdiag.targets import Target

@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from trtdiag.engine.backend import Runner, get_backend
+from trtdiag.engine.backend import Backend, Runner, get_backend
 from trtdiag.engine.build import build_engine
 from trtdiag.engine.engine_bytes import Blob
 from trtdiag.engine.manifest import Manifest
@@ -67,10 +67,11 @@ class EngineRuns:
     Args:
         nodes: The calls of its engines, in the order of its segments.
         options: What it was compiled with.
+        builder: What builds engines of its name; the registry's backends where not given.
     """
 
-    def __init__(self, nodes: Sequence[EngineNode], options: CompileOptions) -> None:
-        self._nodes = nodes
+    def __init__(self, nodes: Sequence[EngineNode], options: CompileOptions, builder: Backend | None = None) -> None:
+        self._nodes, self._builder = nodes, builder
         self._options = replace(options, engine_cache=None)  # what is built here is looked at once
 
     def run(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
@@ -86,7 +87,8 @@ class EngineRuns:
             EngineBuildError: The backend refuses the network.
         """
         manifest = self._nodes[index].manifest
-        backend = get_backend(manifest.backend)
+        own = self._builder is not None and self._builder.name == manifest.backend
+        backend = self._builder if self._builder is not None and own else get_backend(manifest.backend)
         engine = build_engine(backend, network, built_profile(manifest), self._options, get_target(manifest.target))
         runner = backend.load(memoryview(engine.blob), engine.manifest)
         return lambda inputs: runner(_on_its_device(manifest, inputs))

@@ -210,7 +210,7 @@ def _other() -> torch.export.ExportedProgram:
 def test_what_a_generation_lacks_stays_in_pytorch_with_the_reason(program):
     if "sm75" not in {limit.gpu for limit in backend().target(None).gpu_limits}:
         pytest.skip("this release has products of float32 on all generations")
-    compiled = trtdiag.compile(program, backend="tensorrt-rtx", gpu=("sm75",), min_segment_ops=0)
+    compiled = trtdiag.compile(program, backend="tensorrt-rtx", gpu=("sm75",), min_segment_ops=0, build_in_process=True)
     report: Any = compiled.report
     left = {entry.op: entry.limit.why for entry in report.analysis.partition.partitioned.fallback if entry.computes}
     assert list(left) == ["aten.linear.default"]
@@ -220,7 +220,9 @@ def test_what_a_generation_lacks_stays_in_pytorch_with_the_reason(program):
 @BUILDS
 def test_the_engine_cache_tells_generations_apart(program, tmp_path):
     def built(*gpus: str) -> bool | None:
-        options = CompileOptions(backend="tensorrt-rtx", gpu=gpus, engine_cache=str(tmp_path), verify=False)
+        options = CompileOptions(
+            backend="tensorrt-rtx", gpu=gpus, engine_cache=str(tmp_path), verify=False, build_in_process=True
+        )
         report: Any = trtdiag.compile(program, options, min_segment_ops=0).report
         return report.analysis.compilation.engines[0].saved
 

@@ -139,6 +139,6 @@ def test_the_builder_takes_caches_that_are_written_in_place(name: str) -> None:
         given = (torch.randn(BATCH, HEADS, 1, WIDTH), torch.tensor([STEPS - 1]), *torch.zeros(2, *SHAPE))
     exported = torch.export.export(model, given, dynamic_shapes=shapes)
     # The networks are compared with the original at each corner.
-    program = trtdiag.compile(exported, backend="tensorrt-rtx", gpu=("sm75", "sm120"))
+    program = trtdiag.compile(exported, backend="tensorrt-rtx", gpu=("sm75", "sm120"), build_in_process=True)
     (manifest,) = program.manifests
     assert len(manifest.written) == 2

@@ -49,6 +49,7 @@ class TensorRTBackend(Backend):
 
     name = "tensorrt"
     device = "cuda"
+    may_crash = True
     scratch: type[ContextMemory] = ContextMemory
     product = "TensorRT"
     elsewhere = (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trtdiag.engine.backend import Profile
-from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.build_watch import Watch, build_stopped
 from trtdiag.engine.gil_lock import TURNS, Patience
 from trtdiag.engine.tensorrt.api_versions import Dialect
 from trtdiag.engine.tensorrt.cache_files import keep_timings
@@ -26,7 +26,6 @@ from trtdiag.engine.tensorrt.profile import add_profiles
 from trtdiag.engine.tensorrt.refit import allow_refit, name_weights, named_constants
 from trtdiag.engine.tensorrt.refusal import refused_build, refused_builder, refused_layer
 from trtdiag.engine.tensorrt.type_constraint_relaxation import build_network
-from trtdiag.errors import EngineBuildError
 from trtdiag.network import Network, Placed
 from trtdiag.options import MIB, CompileOptions
 from trtdiag.symbolic import Sym, evaluate
@@ -131,7 +130,7 @@ def _waiting(watch: Watch) -> Callable[[], None]:
 
     def waits() -> None:
         if watch.stopped:
-            raise _stopped()
+            raise build_stopped()
         patience()
 
     return waits
@@ -175,7 +174,7 @@ def _built(
     watch.tell("TensorRT builds", 0.0)
     engine = build_network(work.dialect, work.builder, work.config, work.emission, work.lines, watch)
     if engine is None and watch.stopped:
-        raise _stopped()
+        raise build_stopped()
     if engine is None:
         missing = refused_lean(installed.version, options, work.lines)
         if missing is not None:
@@ -188,15 +187,6 @@ def _built(
         with TURNS.alone(lambda: None):  # that builds which began with this one take their time is no news
             keep_timings(work.config, Path(options.timing_cache).expanduser())
     return bytes(engine)
-
-
-def _stopped() -> EngineBuildError:
-    return EngineBuildError(
-        "the build was stopped",
-        because="its engine is not wanted any more",
-        fix="compile again",
-        reference="build-stopped",
-    )
 
 
 def _builder(installed: InstalledTensorRT, logger: Any, lines: Lines) -> Any:

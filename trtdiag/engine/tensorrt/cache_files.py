@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -10,6 +13,11 @@ from typing import Any
 from trtdiag.errors import UserError
 from trtdiag.files.atomic_write import write_whole
 from trtdiag.files.bounded_read import read_whole, reason
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _MOST_BYTES = 1 << 30
 
@@ -52,8 +60,27 @@ def not_kept(logger: logging.Logger, what: str, path: Path, error: OSError) -> N
 
 _LOGGER = logging.getLogger("trtdiag.tensorrt.timings")
 _MERGING = Lock()
-"""Builds of this process that end at once add to the file one after the other.  Of two processes one may win, which
-costs the other's measurements and nothing else: the file is replaced as a whole."""
+"""Builds of this process that end at once add to the file one after the other."""
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While no other process adds to a file of this folder.
+
+    Where the system cannot say that, of two one may win, which costs the other's measurements and nothing else: the
+    file is replaced as a whole.
+    """
+    if fcntl is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network drives have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def give_timings(config: Any, path: Path) -> None:
@@ -74,11 +101,11 @@ def keep_timings(config: Any, path: Path) -> None:
     A file that cannot be written is only said in the log: the engine is built.
     """
     own = config.get_timing_cache()
-    with _MERGING:
-        try:
+    try:
+        with _MERGING, _alone(path.parent):
             there = config.create_timing_cache(cache_content(path))
             # Entries that both have are the file's; a file of another GPU or version is not combined with.
             merged = there if there is not None and there.combine(own, False) else own
             write_cache(path, bytes(merged.serialize()))
-        except OSError as error:
-            not_kept(_LOGGER, "timings", path, error)
+    except OSError as error:
+        not_kept(_LOGGER, "timings", path, error)

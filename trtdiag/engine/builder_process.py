@@ -1,0 +1,300 @@
+"""A process that builds engines, one at a time, from both sides.
+
+It is started, not forked: CUDA is in use where engines are built, and a script need not guard its main part.  Networks
+and answers go through a pipe, weights through a file that is mapped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from logging.handlers import QueueHandler
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from threading import Lock, Thread
+from types import SimpleNamespace
+from typing import IO, Any, NoReturn
+
+import torch
+
+from trtdiag.engine.backend import Backend, BuiltBy, Profile, get_backend
+from trtdiag.engine.build_watch import Watch, build_stopped
+from trtdiag.errors import EngineBuildError
+from trtdiag.files.memory_map import map_file
+from trtdiag.network import DType, Network
+from trtdiag.network.weights import weight_from_bytes
+from trtdiag.options import CompileOptions
+from trtdiag.targets import Target
+from trtdiag.wording import one_line
+
+_POLL_S = 0.1
+"""How soon it is noticed that a build is not wanted any more."""
+_START_S = 300.0
+"""Own choice: importing takes some seconds, from a cold network drive minutes."""
+
+OURS = "trtdiag"  # the logger above all of ours
+Places = Mapping[str, tuple[int, DType, tuple[int, ...]]]
+"""Where each weight begins in the file, and what it is."""
+
+
+class UnusableError(Exception):
+    """No process can be had, or it cannot use what this one can."""
+
+
+class EndedError(Exception):
+    """A process ended before its answer.
+
+    Attributes:
+        code: How, as ``Popen.returncode``.
+        said: The last line that it printed.
+    """
+
+    def __init__(self, code: int, said: str) -> None:
+        super().__init__(code, said)
+        self.code, self.said = code, said
+
+
+@dataclass(frozen=True)
+class Request:
+    """A build.
+
+    Attributes:
+        network: What to build, without its weights.
+        places: These.
+        profile: The sizes to build for.
+        options: What the user asked for.
+        target: The TensorRT version that the network was written for.
+        device: The GPU; ``None`` where there is none.
+        by: What has to build it: a process may see other GPUs, or another TensorRT.
+        levels: Those of our loggers.
+    """
+
+    network: Network
+    places: Places
+    profile: Profile
+    options: CompileOptions
+    target: Target
+    device: int | None
+    by: BuiltBy
+    levels: Mapping[str, int]
+
+
+class BuilderProcess:
+    """A process that builds, as it is seen from the one that wants engines.
+
+    Args:
+        backend: The name of the backend.
+        weights: The file with the weights.
+
+    Attributes:
+        ready: It was seen to be able to build.
+        waits: It builds nothing.
+
+    Raises:
+        OSError: None can be started.
+    """
+
+    def __init__(self, backend: str, weights: IO[bytes]) -> None:
+        self._pipe, theirs = Pipe()
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  ``end`` closes it
+        with theirs:
+            self._process = started(theirs.fileno(), weights.fileno(), backend, self._said)
+        self._deadline = time.monotonic() + _START_S
+        self.ready, self.waits = False, True
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def build(self, request: bytes, watch: Watch) -> bytes:
+        """The engine that a pickled ``Request`` asks for.
+
+        Raises:
+            EngineBuildError: ``build-stopped``; what the backend refuses.
+            EndedError: It ended.
+            UnusableError: It cannot build.
+        """
+        self.waits = False
+        try:
+            if not self.ready:
+                self._answer(watch)
+                self.ready = True
+            self._pipe.send_bytes(request)
+            found = self._answer(watch)
+        except (EOFError, ConnectionError):
+            raise EndedError(self._code(), self._last_words()) from None
+        self.waits = True
+        if isinstance(found, BaseException):
+            raise found
+        return bytes(found)
+
+    def _answer(self, watch: Watch) -> Any:
+        """What it answers: an error, or an engine's bytes; ``None`` that it is ready."""
+        while True:
+            while not self._pipe.poll(_POLL_S):
+                if not self.ready and time.monotonic() > self._deadline:
+                    raise UnusableError(f"one of its own did not begin within {_START_S:.0f} s")
+                if watch.stopped:
+                    raise build_stopped()
+            match self._pipe.recv():
+                case "step", words, share:
+                    watch.tell(words, share)
+                    if watch.stopped:
+                        raise build_stopped()
+                case "log", record:
+                    logger = logging.getLogger(record.name)
+                    if logger.isEnabledFor(record.levelno):
+                        logger.handle(record)
+                case ("ready",):
+                    return None
+                case "cannot", why:
+                    raise UnusableError(f"one of its own cannot: {why}")
+                case "error", error, trace:
+                    error.__cause__ = None if trace is None else RuntimeError(f"in the builder's process:\n{trace}")
+                    return error
+                case "built", notes, warnings:
+                    watch.notes.extend(notes)
+                    watch.warnings.extend(warnings)
+                    return self._pipe.recv_bytes()
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+        self._said.close()
+
+    def _code(self) -> int:
+        try:
+            return self._process.wait(10)
+        except subprocess.TimeoutExpired:  # it closed the pipe and goes on
+            return 0
+
+    def _last_words(self) -> str:
+        size = os.fstat(self._said.fileno()).st_size
+        text = os.pread(self._said.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+        lines = [line for line in text.partition("Fatal Python error")[0].splitlines() if line.strip()]
+        return one_line(lines[-1]) if lines else ""
+
+
+_START = (
+    "import sys; sys.path[:] = sys.argv[4:]; from trtdiag.engine.builder_process import serve; serve(*sys.argv[1:4])"
+)
+
+
+def started(pipe: int, weights: int, backend: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
+    """A new Python that serves, with the modules of this one.
+
+    Args:
+        pipe: The descriptor of its end of the pipe.
+        weights: That of the file with the weights.
+        backend: The name of the backend.
+        said: Where to what it prints goes.
+
+    Raises:
+        OSError: None can be started.
+    """
+    if not sys.executable:
+        raise OSError("Python does not know its own program")
+    return subprocess.Popen(
+        [sys.executable, "-c", _START, str(pipe), str(weights), backend, *filter(lambda p: type(p) is str, sys.path)],
+        stdin=subprocess.DEVNULL,
+        stdout=said,  # what libraries print is no part of what the user's program prints
+        stderr=said,
+        pass_fds=(pipe, weights),
+        start_new_session=True,  # Ctrl-C in a terminal goes to the process that waits, which decides
+    )
+
+
+# What follows runs in the new process.
+
+
+def serve(pipe: str, weights: str, name: str) -> NoReturn:
+    """Build what comes through a pipe until its other end is closed, or gone.
+
+    Args:
+        pipe: The descriptor of the pipe.
+        weights: That of the file with the weights.
+        name: The backend.
+    """
+    import resource
+
+    # A search for an op ends many processes, and each has all of TensorRT and PyTorch in its memory.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    connection, sending = Connection(int(pipe)), Lock()
+
+    def send(*answer: Any, content: bytes | None = None) -> None:
+        with sending:
+            connection.send(answer)
+            if content is not None:
+                connection.send_bytes(content)
+
+    ours = logging.getLogger(OURS)
+    ours.propagate = False
+    ours.addHandler(QueueHandler(SimpleNamespace(put_nowait=partial(send, "log"))))
+    try:
+        backend = get_backend(name)
+        backend.built_by()  # imports TensorRT
+        if backend.device == "cuda" and torch.cuda.is_available():
+            torch.zeros(1, device="cuda")  # fails where a GPU takes no second process
+    except Exception as error:  # whatever it is: the other process builds then
+        send("cannot", f"{type(error).__name__}: {one_line(str(error))}")
+    else:
+        send("ready")
+    while True:
+        try:
+            content = connection.recv_bytes()
+        except (EOFError, OSError):
+            os._exit(0)
+        # In a thread, since the other process may end meanwhile.
+        Thread(target=_build, args=(backend, content, int(weights), send), daemon=True).start()
+
+
+def _build(backend: Backend, content: bytes, weights: int, send: Callable[..., None]) -> None:
+    watch = Watch(partial(send, "step"))
+    try:
+        asked: Request = pickle.loads(content)
+        for name, level in asked.levels.items():
+            logging.getLogger(name).setLevel(level)
+        with nullcontext() if asked.device is None else torch.cuda.device(asked.device):
+            by = backend.built_by()
+            if by != asked.by:
+                send("cannot", f"it has {by}, not {asked.by}")
+                return
+            network = replace(asked.network, weights=_mapped(asked.places, weights))
+            blob = backend.build(network, asked.profile, asked.options, asked.target, watch)
+    except Exception as error:  # the other process raises it
+        trace = None if type(error).__module__ == EngineBuildError.__module__ else traceback.format_exc()
+        send("error", _portable(error), trace)
+    else:
+        send("built", watch.notes, watch.warnings, content=bytes(blob))
+
+
+def _mapped(places: Places, descriptor: int) -> dict[str, torch.Tensor]:
+    """The weights of the file, in whose memory they stay."""
+    view = memoryview(map_file(descriptor, "") or b"")
+    found = {}
+    for key, (start, dtype, shape) in places.items():
+        size = torch.Size(shape).numel() * dtype.torch.itemsize
+        found[key] = weight_from_bytes(dtype, shape, view[start : start + size])
+    return found
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or its words where it holds what no other process can have."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its class does
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

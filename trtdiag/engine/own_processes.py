@@ -1,0 +1,230 @@
+"""Builds in processes of their own: where a builder crashes, it ends such a process, and not the user's.
+
+A process builds one engine at a time, so that its end says which; builds at once have one each.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import pickle
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from shutil import disk_usage
+from threading import Lock
+from typing import IO
+
+import torch
+
+from trtdiag.engine.backend import Backend, Profile, get_backend
+from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.builder_process import OURS, BuilderProcess, EndedError, Places, Request, UnusableError
+from trtdiag.engine.engine_bytes import Blob
+from trtdiag.errors import EngineBuildError
+from trtdiag.network import DType, Network
+from trtdiag.network.weights import ALIGNMENT, weight_bytes
+from trtdiag.options import CompileOptions
+from trtdiag.targets import Target
+
+BUILDER_ENDED = "builder-ended"
+"""The reference of a builder's process that ended by itself before its answer."""
+BUILDER_KILLED = "builder-killed"
+"""The same where somebody else ended it."""
+_CRASHES = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
+"""The signals that a process gets for what it does itself."""
+_LOGGER = logging.getLogger("trtdiag.builder_process")
+
+
+@contextmanager
+def own_processes(backend: Backend, options: CompileOptions) -> Iterator[Backend]:
+    """A backend that builds in processes of their own until the block ends; as given where it cannot or need not.
+
+    Args:
+        backend: It.
+        options: What the user asked for.
+    """
+    if (
+        not isinstance(backend, Backend)
+        or not backend.may_crash
+        or options.build_in_process
+        or os.name != "posix"
+        or getattr(sys, "frozen", False)  # such a program cannot be started as Python
+        or type(get_backend(backend.name)) is not type(backend)
+    ):
+        yield backend
+        return
+    apart = copy.copy(backend)
+    apart.builders = processes = OwnProcesses(backend)
+    try:
+        yield apart
+    finally:
+        processes.end()
+
+
+class OwnProcesses:
+    """The processes of one compilation; several threads may build at once.
+
+    Args:
+        backend: What builds in them, by its name, and here where none can be had.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._lock = Lock()
+        self._weights = _WeightsFile()
+        self._all: list[BuilderProcess] = []
+        self._idle: list[BuilderProcess] = []
+        self._crashed = False
+        self._unusable = False
+
+    def start(self) -> None:
+        """Begin to start a process, which is ready some seconds later."""
+        try:
+            with self._lock:
+                self._idle.append(self._new())
+        except OSError as error:
+            self._cannot(str(error))
+
+    def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
+        """The engine of a network, built in a process of its own; in this one where none can be had.
+
+        Raises:
+            EngineBuildError: ``builder-ended``, ``builder-killed``: the process ended; ``build-stopped`` where
+                ``watch`` asked for that; what the backend refuses.
+        """
+        if not self._unusable:
+            try:
+                return self._built(network, profile, options, target, watch)
+            except (UnusableError, OSError) as error:
+                self._cannot(str(error))
+        return self._backend.build(network, profile, options, target, watch)
+
+    def _built(
+        self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
+    ) -> bytes:
+        on_gpu = self._backend.device == "cuda" and torch.cuda.is_available()
+        device = torch.cuda.current_device() if on_gpu else None
+        bare, places = replace(network, weights={}, recipes={}), self._weights.places(network)
+        by, levels = self._backend.built_by(), _levels()
+        asked = pickle.dumps(Request(bare, places, profile, options, target, device, by, levels))
+        child = self._taken()
+        try:
+            return child.build(asked, watch)
+        except EndedError as ended:
+            if not child.ready:
+                raise UnusableError(f"one of its own {_how(ended)}") from None
+            error = _death(ended)
+            self._crashed = self._crashed or error.reference == BUILDER_ENDED
+            raise error from None
+        finally:
+            self._give_back(child)
+
+    def _cannot(self, why: str) -> None:
+        with self._lock:
+            # Where others work, one more was too much for the memory.
+            self._unusable = not any(each.ready for each in self._all)
+        _LOGGER.warning("engines are built in this process, which a crash of the builder ends: %s", why)
+
+    def _new(self) -> BuilderProcess:
+        child = BuilderProcess(self._backend.name, self._weights.file)
+        self._all.append(child)
+        return child
+
+    def _taken(self) -> BuilderProcess:
+        with self._lock:
+            self._idle = [each for each in self._idle if each.alive]
+            child = self._idle.pop() if self._idle else self._new()
+            if self._crashed and not self._idle:  # while an op is looked for, this one may end soon, too
+                self._idle.append(self._new())
+        return child
+
+    def _give_back(self, child: BuilderProcess) -> None:
+        with self._lock:
+            if child.waits and child in self._all:
+                self._idle.append(child)
+                return
+            self._all = [each for each in self._all if each is not child]
+        child.end()
+
+    def rest(self) -> None:
+        """End those that build nothing now, for they hold memory of the GPU; a later build starts another."""
+        with self._lock:
+            ending, self._idle, self._crashed = self._idle, [], False
+            self._all = [each for each in self._all if each not in ending]
+        for child in ending:
+            child.end()
+
+    def end(self) -> None:
+        """End all."""
+        with self._lock:
+            ending, self._all, self._idle = self._all, [], []
+        for child in ending:
+            child.end()
+        self._weights.file.close()
+
+
+class _WeightsFile:
+    """A file without a name that the processes map, with each weight once."""
+
+    def __init__(self) -> None:
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  ``OwnProcesses.end`` closes it
+        self._lock = Lock()
+        self._places: dict[str, tuple[int, DType, tuple[int, ...]]] = {}
+        self._end = 0
+
+    def places(self, network: Network) -> Places:
+        """Where the weights of a network are; those that are not there yet are written.
+
+        Raises:
+            OSError: There is no room for them.
+        """
+        with self._lock:
+            new = {key: weight for key, weight in network.weights.items() if key not in self._places}
+            if disk_usage(tempfile.gettempdir()).free < 2 * sum(weight.nbytes for weight in new.values()):
+                raise OSError(f"{tempfile.gettempdir()} has too little room for the weights")
+            self.file.seek(self._end)
+            for key, weight in new.items():
+                self.file.write(weight_bytes(weight))
+                self.file.write(b"\0" * (-weight.nbytes % ALIGNMENT))
+                self._places[key] = self._end, DType.holding(weight.dtype), tuple(weight.shape)
+                self._end = self.file.tell()
+            self.file.flush()
+            return {key: self._places[key] for key in network.weights}
+
+
+def _how(ended: EndedError) -> str:
+    how = f"ended with code {ended.code}"
+    if ended.code < 0:
+        how = f"was ended by {signal.Signals(-ended.code).name}"
+    return f'{how} (it said "{ended.said}")' if ended.said else how
+
+
+def _death(ended: EndedError) -> EngineBuildError:
+    """The error for a process that ended while it built."""
+    if ended.code < 0 and signal.Signals(-ended.code).name not in _CRASHES:
+        return EngineBuildError(
+            "the process that builds the engine was ended",
+            because=f"it {_how(ended)}: the system does that where memory runs out, or a person did",
+            fix="free memory, or declare smaller ranges, and compile again",
+            reference=BUILDER_KILLED,
+        )
+    return EngineBuildError(
+        "TensorRT's builder crashed",
+        because=f"its process {_how(ended)} while it built this engine",
+        fix="compile with another --optimization-level, or leave ops to PyTorch (keep_in_torch), and report it to"
+        " NVIDIA with the model",
+        reference=BUILDER_ENDED,
+    )
+
+
+def _levels() -> dict[str, int]:
+    """The levels of our loggers that have one."""
+    known = list(logging.root.manager.loggerDict.items())
+    own = {name: each.level for name, each in known if name.startswith(f"{OURS}.") and isinstance(each, logging.Logger)}
+    ours = logging.getLogger(OURS).getEffectiveLevel()
+    return {OURS: ours, **{name: level for name, level in own.items() if level}}
