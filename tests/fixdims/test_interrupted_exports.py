@@ -80,3 +80,26 @@ def test_two_sizes_of_one_name_are_told_apart_by_their_dims() -> None:
     (why,) = notebook.of("x.shape[0]").reasons
     assert why.text == "x.shape[0]*f == x.shape[2]*f"
     assert why.counterexample == "x.shape[0] = 1, x.shape[2] = 2, f = 1"
+
+
+class Packed(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = torch.nn.GRU(4, 5, batch_first=True)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return self.gru(packed)[1][-1]
+
+
+class Padded(Packed):
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return self.gru(x)[0][torch.arange(len(lengths)), lengths - 1]
+
+
+def test_a_packed_sequence_has_another_way() -> None:
+    inputs = torch.randn(2, 7, 4), torch.tensor([3, 7])
+    fix = trtdiag.fix_dims(Packed(), inputs, dynamic_shapes=({0: Dim("batch", max=9)}, {0: Dim("batch", max=9)}))
+    assert any("give it the padded tensor" in note for note in fix.notes)
+    padded = Padded()
+    assert torch.allclose(export(padded, inputs).module()(*inputs), Packed.forward(padded, *inputs), atol=1e-6)

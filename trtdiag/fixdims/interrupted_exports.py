@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 MOST_TRIES = 8
 """Dims of their own that are tried, each beside those with which the model was traced.  Own choice: an export each."""
 
+_INSTEAD = {
+    "argument 'size' failed to unpack the object": (
+        "a recurrent layer over a packed sequence is not traced: give it the padded tensor, and where it has one "
+        "direction take its outputs at the last step of each sequence"
+    )
+}
+"""What to write instead, by torch's words (2.13)."""
+
 
 def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | None:
     """A plan with which the whole model is traced, and its try; where there is none ``search.found`` says why.
@@ -49,6 +57,7 @@ def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | Non
     if not traced.finished:
         found.last, found.failure = traced, traced.message
         found.notes.append("the export fails with every dim static too: dims are not the reason")
+        found.notes += [instead for told, instead in _INSTEAD.items() if told in traced.message]
         return None
     dynamic: list[str] = []
     for key in list(groups)[:MOST_TRIES] if len(groups) > 1 else ():
