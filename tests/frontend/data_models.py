@@ -169,6 +169,29 @@ class Loop(nn.Module):
         return x
 
 
+class Longest(nn.Module):
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return x[:, : int(lengths.max())].sum(1)
+
+
+class LongestOpen(nn.Module):
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        return x[:, : lengths.max().item()].sum(1)
+
+
+class Halved(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        while x.abs().max() > 1:
+            x = x / 2
+        return x
+
+
+class HalvedOpen(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        inputs = (x,)
+        return torch.while_loop(lambda x: x.abs().max() > 1, lambda x: (x / 2,), inputs)[0]
+
+
 class Both(nn.Module):
     def forward(self, x: Tensor, counts: Tensor) -> Tensor:
         for count in counts:

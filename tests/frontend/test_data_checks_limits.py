@@ -118,6 +118,25 @@ def test_len_has_a_better_answer_than_a_check() -> None:
     assert ".shape[0] keeps the size open" in check.note
 
 
+def test_int_of_a_tensor_has_a_better_answer_than_a_check() -> None:
+    args = (torch.ones(3, 9), torch.tensor([2, 5, 3]))
+    (check,) = needed_checks(data_models.Longest(), args, None, None).checks
+    assert check.code == "lengths.max().item()  # in place of int(lengths.max())"
+    assert (check.pins, check.tried) == (True, False)
+    program = torch.export.export(data_models.LongestOpen(), args, strict=False).module()
+    assert torch.equal(program(args[0], torch.tensor([2, 7, 3])), torch.full((3,), 7.0))
+
+
+def test_while_over_data_has_a_better_answer_than_checks() -> None:
+    args = (torch.ones(3) * 30,)
+    (check,) = needed_checks(data_models.Halved(), args, None, None).checks
+    assert check.code == "torch.while_loop(condition, body, inputs)  # in place of the while loop"
+    assert (check.pins, check.tried) == (True, False)
+    program = torch.export.export(data_models.HalvedOpen(), args, strict=False).module()
+    for x in (args[0], args[0] * 7, args[0] / 99):
+        assert torch.equal(program(x), data_models.Halved()(x))
+
+
 def test_line_that_runs_twice_with_two_answers() -> None:
     found = needed_checks(data_models.Both(), (torch.ones(3), torch.tensor([4, 5])), None, None)
     assert not found.passed

@@ -89,7 +89,7 @@ class Exporter:
         if ended.value is None:
             return ()
         return tuple(
-            DataCheck(check.code, check.place, check.condition, confirmed=ended.value.traced, note=check.note)
+            DataCheck(check.code, check.place, check.condition, ended.value.traced and check.tried, check.note)
             for check in ended.value.checks
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -10,13 +9,13 @@ from types import FrameType
 from typing import Any
 
 import sympy
-from torch import nn
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.assume import Undecided
 from trtdiag.frontend.data_dependent.example_values import EXPORT_MODULE, made_at
 from trtdiag.frontend.data_dependent.insertion_points import before, statement_at
 from trtdiag.frontend.data_dependent.local_names import LocalNames
+from trtdiag.frontend.data_dependent.other_ways import asked_for_number, causal_argument, in_while, open_number
 from trtdiag.frontend.guard_stacks import running_op, with_code
 from trtdiag.frontend.torch_private import backed_hints, value_range
 from trtdiag.graph.source import Frame, Stack
@@ -46,6 +45,7 @@ class NeededCheck:
         note: What it rests on and what it costs.
         pins: Whether it leaves the program right for one value, or one side of a branch on a tensor, only.
         by: The op that asked (``aten.bmm.default``); empty where Python did.
+        tried: Whether ``code`` says what the export goes on with, not another way to write the line.
     """
 
     condition: str
@@ -58,6 +58,7 @@ class NeededCheck:
     note: str
     pins: bool = False
     by: str = ""
+    tried: bool = True
 
     @property
     def place(self) -> Stack:
@@ -105,7 +106,7 @@ def worded_check(
     pins = number or branches or (not truth and _is_one_value(condition))
     op = running_op(undecided.frame) or ""
     where = _where(undecided.frame, frames)
-    asked_by = _asked_by(where.frames[-1].code if where.frames else "", op) if number else ""
+    asked_by = asked_for_number(where.frames[-1].code if where.frames else "", op) if number else ""
     torchs_own = []
     if place is None:
         line = f" ({where.frames[-1]})" if where.frames else ""
@@ -113,7 +114,7 @@ def worded_check(
             f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"
         ]
     told = [*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *torchs_own]
-    argument = _causal_argument(undecided.frame) if truth else None
+    argument = causal_argument(_of_model(undecided.frame)) if truth else None
     if argument is not None:
         why = f"torch compares the mask with a causal one where it is not given; {argument}=False takes any mask"
         if place is None:
@@ -121,6 +122,15 @@ def worded_check(
         else:
             code, pins = f"{argument}={_positive(fact)}  # an argument of this call", _positive(fact)
             told[1:] = [why]
+    asking = where.frames[-1] if where.frames and place is not None else None
+    as_open = "" if asking is None or not (number and undecided.expr.is_Symbol) else open_number(asking)
+    if as_open:
+        told = [*_values_said(of_data, known, names, truth), "int() makes a constant of it, .item() leaves it open"]
+        told.append(f"where Python needs a number all the same, {code.partition('  #')[0]} pins it to the example's")
+        code = as_open
+    elif asking is not None and branches and argument is None and in_while(asking):
+        code = "torch.while_loop(condition, body, inputs)  # in place of the while loop"
+        told = ["data decide how often the loop runs: an export has as many turns as the example needs"]
     check = NeededCheck(
         condition=str(undecided.expr),
         holds=answer is not sympy.false,
@@ -132,19 +142,9 @@ def worded_check(
         note="; ".join(told),
         pins=pins,
         by=op,
+        tried=not (as_open or code.startswith("torch.while_loop")),
     )
     return check, named
-
-
-def _causal_argument(frame: FrameType) -> str | None:
-    """The argument in place of which ``nn.Transformer`` and its parts look into a mask; ``None`` where others ask."""
-    asking = [f for f in _of_model(frame) if f.f_globals.get("__name__") == nn.Transformer.__module__]
-    if not any(f.f_code.co_name == "_detect_is_causal_mask" for f in asking):
-        return None
-    modules = [f.f_locals["self"] for f in asking if "self" in f.f_locals]
-    if isinstance(modules[0], nn.TransformerDecoder):
-        return "tgt_is_causal"
-    return "src_is_causal" if isinstance(modules[-1], nn.Transformer) else "is_causal"
 
 
 def _condition(fact: Any) -> Condition | None:
@@ -261,17 +261,6 @@ def _float_text(fact: Any, names: LocalNames) -> str | None:
         for side in fact.args
     ]
     return f"{sides[0]} {fact.rel_op} {sides[1]}"
-
-
-def _asked_by(line: str, op: str) -> str:
-    """What needs a plain number, and what to write instead where there is something."""
-    if op:
-        return f"{op} needs a plain number"
-    if re.search(r"\blen\(", line):
-        return "Python needs a plain number; where it comes from len() of a tensor, .shape[0] keeps the size open"
-    if re.search(r"\bint\(", line):
-        return "Python needs a plain number; where it comes from int(), the .item() of the tensor keeps the size open"
-    return "Python needs a plain number (a loop, an index, an argument)"
 
 
 def _values_said(

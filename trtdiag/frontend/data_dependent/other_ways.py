@@ -1,0 +1,60 @@
+"""What to write where no check helps, or one makes the program right for the example's data alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from types import FrameType
+
+from torch import nn
+
+from trtdiag.graph.source import Frame, syntax_nodes
+
+
+def asked_for_number(line: str, op: str) -> str:
+    """What needs a plain number, and what to write instead where there is something."""
+    if op:
+        return f"{op} needs a plain number"
+    if re.search(r"\blen\(", line):
+        return "Python needs a plain number; where it comes from len() of a tensor, .shape[0] keeps the size open"
+    if re.search(r"\bint\(", line):
+        return "Python needs a plain number; where it comes from int(), the .item() of the tensor keeps the size open"
+    return "Python needs a plain number (a loop, an index, an argument)"
+
+
+def open_number(frame: Frame) -> str:
+    """What leaves a number of a tensor open in the place of the one ``int(...)`` of a line; empty where none does."""
+    called = {"int": list[ast.Call](), "range": list[ast.Call]()}
+    for node in syntax_nodes(frame.file):
+        if isinstance(node, ast.Call) and node.lineno <= frame.line <= (node.end_lineno or node.lineno):
+            called.get(getattr(node.func, "id", ""), []).append(node)
+    if called["range"] or len(called["int"]) != 1 or len(called["int"][0].args) != 1:
+        return ""
+    given = called["int"][0].args[0]
+    text = ast.unparse(given)
+    if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "item":
+        return f"{text}  # in place of int({text})"
+    one = isinstance(given, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    return f"{text if one else f'({text})'}.item()  # in place of int({text})"
+
+
+def in_while(frame: Frame) -> bool:
+    """Whether a line belongs to what a ``while`` asks."""
+    loops = (node for node in syntax_nodes(frame.file) if isinstance(node, ast.While))
+    return any(loop.lineno <= frame.line <= (loop.test.end_lineno or loop.lineno) for loop in loops)
+
+
+def causal_argument(running: Iterable[FrameType]) -> str | None:
+    """The argument in place of which ``nn.Transformer`` and its parts look into a mask; ``None`` where others ask.
+
+    Args:
+        running: The functions of the model, innermost first.
+    """
+    asking = [f for f in running if f.f_globals.get("__name__") == nn.Transformer.__module__]
+    if not any(f.f_code.co_name == "_detect_is_causal_mask" for f in asking):
+        return None
+    modules = [f.f_locals["self"] for f in asking if "self" in f.f_locals]
+    if isinstance(modules[0], nn.TransformerDecoder):
+        return "tgt_is_causal"
+    return "src_is_causal" if isinstance(modules[-1], nn.Transformer) else "is_causal"
