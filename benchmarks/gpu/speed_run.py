@@ -68,11 +68,16 @@ def as_pixels(args: Tensors) -> Tensors | None:
     return found if any(arg.is_floating_point() for arg in args) else None
 
 
-def worst(outputs: Any, expected: Tensors) -> list[float]:
-    """Of each output the largest difference, of its largest magnitude."""
+def worst(outputs: Any, expected: Tensors) -> list[float | str]:
+    """Of each output the largest difference, of its largest magnitude; its shape where rounding decides another."""
     given = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-    pairs = zip(given, expected, strict=True)
-    return [float(f"{float((one.double() - other).abs().max() / other.abs().max()):.3g}") for one, other in pairs]
+    return [_apart(one, other) for one, other in zip(given, expected, strict=True)]
+
+
+def _apart(one: torch.Tensor, other: torch.Tensor) -> float | str:
+    if one.shape != other.shape:
+        return f"{list(one.shape)} instead of {list(other.shape)}"
+    return float(f"{float((one.double() - other).abs().max() / other.abs().max()):.3g}") if one.numel() else 0.0
 
 
 def ours(path: Path, args: Tensors) -> tuple[dict[str, Call], list[tuple[bytes, Any]]]:

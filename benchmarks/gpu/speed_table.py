@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 BESIDE = "onnx"
 """The way that all are shown as multiples of."""
+
+
+def _worst(values: Sequence[float | str]) -> str:
+    """Of each output how far it is off, or its shape."""
+    return ", ".join(value if isinstance(value, str) else f"{value:.1e}" for value in values)
 
 
 def shown(models: Mapping[str, Any]) -> str:
@@ -31,9 +36,9 @@ def shown(models: Mapping[str, Any]) -> str:
                 continue
             ratio = f"{ms['median'] / base:.2f}x" if base else ""
             spread = f"{ms['p10']:.3f}..{ms['p90']:.3f}"
-            worst = ", ".join(f"{value:.1e}" for value in row.get("worst", ()))
+            worst = _worst(row.get("worst", ()))
             if "worst_pixels" in row:
-                worst += f" (pixels {', '.join(f'{value:.1e}' for value in row['worst_pixels'])})"
+                worst += f" (pixels {_worst(row['worst_pixels'])})"
             built = row.get("build_s", "")
             lines.append(
                 f"  {way:<30} {ms['median']:>8.3f} {spread:>17} {alone['median']:>8.3f} {ratio:>8} {built:>8}  {worst}"
