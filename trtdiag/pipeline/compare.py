@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
-from trtdiag.engine.backend import Backend
+from trtdiag.engine.backend import BUILDERS, get_backend
+from trtdiag.engine.own_processes import own_processes
 from trtdiag.engine.reference import borrowed_weights
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.options import CompileOptions, Progress
@@ -38,7 +39,6 @@ def compared(
     progress: Progress,
     *,
     made_s: float = 0.0,
-    builder: Backend | None = None,
 ) -> Verification:
     """Compare a compiled program with the one that was diagnosed, at the corners of its ranges.
 
@@ -50,11 +50,13 @@ def compared(
         cannot_run: Why its engines cannot run here: the reference functions run their networks in their place then.
         progress: Called before each set of sizes.
         made_s: What the export and the build took, in seconds: as long it takes at most where nothing else is asked.
-        builder: What builds the engines with which a difference is looked for; the registry's where not given.
     """
     facts, plan, before = state.analysis, state.planned, state.verification
     run = by_reference(state) if cannot_run else state.compiled
-    engines = EngineRuns(state.engine_nodes(run)[0], options, builder)
+    nodes = state.engine_nodes(run)[0]
+    engines = EngineRuns(nodes, options)
+    names = {node.manifest.backend for node in nodes}
+    backend = get_backend(next((name for name in BUILDERS if name in names), "reference"))
 
     questions: dict[str, Any] = {}
     if plan is not None:
@@ -76,7 +78,8 @@ def compared(
     program = facts.program
     parts = size_profiles(program, EngineSizes(program).box, options.profiles, options.opt) if options.profiles else ()
     volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
-    with borrowed_weights(one.network for one in state.converted) as borrowing:
+    borrowed = borrowed_weights(one.network for one in state.converted)
+    with own_processes(backend, options) as engines.builder, borrowed as borrowing:
         found = Comparison(
             beside(facts.program, run),
             run,

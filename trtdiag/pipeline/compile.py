@@ -199,7 +199,7 @@ def _compiled(
             return state
         with stage("verify"):
             made_s = clock.seconds(*_MADE)
-            found = compared(state, options, limits, cannot_run, clock.progress, made_s=made_s, builder=backend)
+            found = compared(state, options, limits, cannot_run, clock.progress, made_s=made_s)
             return replace(state, verification=found)
 
     def optimized(state: State) -> State:
@@ -210,7 +210,7 @@ def _compiled(
             if not options.verify:
                 return other
             made_s = clock.seconds(*_MADE)
-            found = compared(other, options, limits, "", clock.progress, made_s=made_s, builder=backend)
+            found = compared(other, options, limits, "", clock.progress, made_s=made_s)
             return replace(other, verification=found)
 
         return fastest(state, builder, backend, verified, _file(source))

@@ -67,11 +67,15 @@ class EngineRuns:
     Args:
         nodes: The calls of its engines, in the order of its segments.
         options: What it was compiled with.
-        builder: What builds engines of its name; the registry's backends where not given.
+
+    Attributes:
+        builder: What builds engines of its name, in the place of the registry's backend.
     """
 
-    def __init__(self, nodes: Sequence[EngineNode], options: CompileOptions, builder: Backend | None = None) -> None:
-        self._nodes, self._builder = nodes, builder
+    builder: Backend | None = None
+
+    def __init__(self, nodes: Sequence[EngineNode], options: CompileOptions) -> None:
+        self._nodes = nodes
         self._options = replace(options, engine_cache=None)  # what is built here is looked at once
 
     def run(self, index: int, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
@@ -87,8 +91,9 @@ class EngineRuns:
             EngineBuildError: The backend refuses the network.
         """
         manifest = self._nodes[index].manifest
-        own = self._builder is not None and self._builder.name == manifest.backend
-        backend = self._builder if self._builder is not None and own else get_backend(manifest.backend)
+        backend = self.builder
+        if backend is None or backend.name != manifest.backend:
+            backend = get_backend(manifest.backend)
         engine = build_engine(backend, network, built_profile(manifest), self._options, get_target(manifest.target))
         runner = backend.load(memoryview(engine.blob), engine.manifest)
         return lambda inputs: runner(_on_its_device(manifest, inputs))
