@@ -62,7 +62,7 @@ def backend() -> Standin:
 class Fork:
     """In the place of ``subprocess.Popen``: a child that serves."""
 
-    def __init__(self, pipe: int, weights: int, name: str, said: IO[bytes]) -> None:
+    def __init__(self, said: IO[bytes], pipe: int, weights: int, *asked: object) -> None:
         self.returncode: int | None = None
         self.pid = os.fork()
         if self.pid:
@@ -76,7 +76,7 @@ class Fork:
             os.closerange(3, first)  # the other end of the pipe, whose end this is to see
             os.closerange(first + 1, second)
             os.closerange(second + 1, 1 << 16)
-            builder_process.serve(str(pipe), str(weights), name)
+            builder_process.serve(*map(str, (pipe, weights, *asked)))
         finally:
             os._exit(99)
 

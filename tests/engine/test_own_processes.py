@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.engine.linear_network import PROFILE, linear, linear_network
-from tests.engine.standin_builder import Fork, register
+from tests.engine.standin_builder import Fork, Standin, register
 from tests.harness.logged import listening
 from trtdiag.engine import own_processes as owning, parallel_builds as building
 from trtdiag.engine.backend import Backend, get_backend
@@ -202,6 +202,23 @@ def test_where_none_can_be_had_engines_are_built_here(why: str, monkeypatch: pyt
     said = [text for text in heard.messages if text.startswith("engines are built in this process")]
     assert len(said) == 1
     assert ("too little room" if why == "no room" else why) in said[0]
+
+
+def test_it_is_made_ready_for_the_gpu_that_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def start(_said: object, _pipe: int, _weights: int, *more: object) -> None:
+        asked.extend(more)
+        raise OSError("a test")
+
+    register(monkeypatch, {}, start)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(Standin, "device", "cuda")
+    with own_processes(get_backend("standin"), CompileOptions()) as backend:
+        assert backend.builders is not None
+        backend.builders.start()
+    assert asked == ["standin", 3]
 
 
 def test_it_is_an_option(started: list[Fork]) -> None:

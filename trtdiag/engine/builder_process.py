@@ -19,6 +19,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from logging.handlers import QueueHandler
+from math import prod
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from threading import Lock, Thread
@@ -29,7 +30,7 @@ import torch
 
 from trtdiag.engine.backend import Backend, BuiltBy, Profile, get_backend
 from trtdiag.engine.build_watch import Watch, build_stopped
-from trtdiag.errors import EngineBuildError
+from trtdiag.errors import TrtdiagError
 from trtdiag.files.memory_map import map_file
 from trtdiag.network import DType, Network
 from trtdiag.network.weights import weight_from_bytes
@@ -37,10 +38,8 @@ from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
 from trtdiag.wording import one_line
 
-_POLL_S = 0.1
-"""How soon it is noticed that a build is not wanted any more."""
-_START_S = 300.0
-"""Own choice: importing takes some seconds, from a cold network drive minutes."""
+_POLL_S = 0.1  # how soon it is noticed that a build is not wanted any more
+_START_S = 300.0  # own choice: importing takes some seconds, from a cold network drive minutes
 
 OURS = "trtdiag"  # the logger above all of ours
 Places = Mapping[str, tuple[int, DType, tuple[int, ...]]]
@@ -95,6 +94,7 @@ class BuilderProcess:
     Args:
         backend: The name of the backend.
         weights: The file with the weights.
+        gpu: The GPU that it is made ready for.
 
     Attributes:
         ready: It was seen to be able to build.
@@ -104,11 +104,11 @@ class BuilderProcess:
         OSError: None can be started.
     """
 
-    def __init__(self, backend: str, weights: IO[bytes]) -> None:
+    def __init__(self, backend: str, weights: IO[bytes], gpu: int | None) -> None:
         self._pipe, theirs = Pipe()
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  ``end`` closes it
         with theirs:
-            self._process = started(theirs.fileno(), weights.fileno(), backend, self._said)
+            self._process = started(self._said, theirs.fileno(), weights.fileno(), backend, gpu)
         self._deadline = time.monotonic() + _START_S
         self.ready, self.waits = False, True
 
@@ -178,7 +178,7 @@ class BuilderProcess:
     def _code(self) -> int:
         try:
             return self._process.wait(10)
-        except subprocess.TimeoutExpired:  # it closed the pipe and goes on
+        except subprocess.TimeoutExpired:  # it goes on without the pipe
             return 0
 
     def _last_words(self) -> str:
@@ -189,26 +189,27 @@ class BuilderProcess:
 
 
 _START = (
-    "import sys; sys.path[:] = sys.argv[4:]; from trtdiag.engine.builder_process import serve; serve(*sys.argv[1:4])"
+    "import sys; sys.path[:] = sys.argv[5:]; from trtdiag.engine.builder_process import serve; serve(*sys.argv[1:5])"
 )
 
 
-def started(pipe: int, weights: int, backend: str, said: IO[bytes]) -> subprocess.Popen[bytes]:
+def started(said: IO[bytes], pipe: int, weights: int, *asked: object) -> subprocess.Popen[bytes]:
     """A new Python that serves, with the modules of this one.
 
     Args:
+        said: Where to what it prints goes.
         pipe: The descriptor of its end of the pipe.
         weights: That of the file with the weights.
-        backend: The name of the backend.
-        said: Where to what it prints goes.
+        asked: What ``serve`` takes beside these.
 
     Raises:
         OSError: None can be started.
     """
     if not sys.executable:
         raise OSError("Python does not know its own program")
+    paths = [path for path in sys.path if isinstance(path, str)]
     return subprocess.Popen(
-        [sys.executable, "-c", _START, str(pipe), str(weights), backend, *filter(lambda p: type(p) is str, sys.path)],
+        [sys.executable, "-c", _START, *map(str, (pipe, weights, *asked)), *paths],
         stdin=subprocess.DEVNULL,
         stdout=said,  # what libraries print is no part of what the user's program prints
         stderr=said,
@@ -220,13 +221,14 @@ def started(pipe: int, weights: int, backend: str, said: IO[bytes]) -> subproces
 # What follows runs in the new process.
 
 
-def serve(pipe: str, weights: str, name: str) -> NoReturn:
+def serve(pipe: str, weights: str, name: str, gpu: str) -> NoReturn:
     """Build what comes through a pipe until its other end is closed, or gone.
 
     Args:
         pipe: The descriptor of the pipe.
         weights: That of the file with the weights.
         name: The backend.
+        gpu: The GPU, or ``None``.
     """
     import resource
 
@@ -246,8 +248,8 @@ def serve(pipe: str, weights: str, name: str) -> NoReturn:
     try:
         backend = get_backend(name)
         backend.built_by()  # imports TensorRT
-        if backend.device == "cuda" and torch.cuda.is_available():
-            torch.zeros(1, device="cuda")  # fails where a GPU takes no second process
+        if gpu != "None":
+            torch.zeros(1, device=f"cuda:{gpu}")  # fails where a GPU takes no second process
     except Exception as error:  # whatever it is: the other process builds then
         send("cannot", f"{type(error).__name__}: {one_line(str(error))}")
     else:
@@ -275,8 +277,7 @@ def _build(backend: Backend, content: bytes, weights: int, send: Callable[..., N
             network = replace(asked.network, weights=_mapped(asked.places, weights))
             blob = backend.build(network, asked.profile, asked.options, asked.target, watch)
     except Exception as error:  # the other process raises it
-        trace = None if type(error).__module__ == EngineBuildError.__module__ else traceback.format_exc()
-        send("error", _portable(error), trace)
+        send("error", _portable(error), None if isinstance(error, TrtdiagError) else traceback.format_exc())
     else:
         send("built", watch.notes, watch.warnings, content=bytes(blob))
 
@@ -284,11 +285,10 @@ def _build(backend: Backend, content: bytes, weights: int, send: Callable[..., N
 def _mapped(places: Places, descriptor: int) -> dict[str, torch.Tensor]:
     """The weights of the file, in whose memory they stay."""
     view = memoryview(map_file(descriptor, "") or b"")
-    found = {}
-    for key, (start, dtype, shape) in places.items():
-        size = torch.Size(shape).numel() * dtype.torch.itemsize
-        found[key] = weight_from_bytes(dtype, shape, view[start : start + size])
-    return found
+    return {
+        key: weight_from_bytes(dtype, shape, view[start : start + prod(shape) * dtype.torch.itemsize])
+        for key, (start, dtype, shape) in places.items()
+    }
 
 
 def _portable(error: Exception) -> Exception:

@@ -35,6 +35,7 @@ BUILDER_ENDED = "builder-ended"
 """The reference of a builder's process that ended by itself before its answer."""
 BUILDER_KILLED = "builder-killed"
 """The same where somebody else ended it."""
+_SIGNALS = {each.value: each.name for each in signal.Signals}
 _CRASHES = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
 """The signals that a process gets for what it does itself."""
 _LOGGER = logging.getLogger("trtdiag.builder_process")
@@ -107,11 +108,9 @@ class OwnProcesses:
     def _built(
         self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
     ) -> bytes:
-        on_gpu = self._backend.device == "cuda" and torch.cuda.is_available()
-        device = torch.cuda.current_device() if on_gpu else None
         bare, places = replace(network, weights={}, recipes={}), self._weights.places(network)
         by, levels = self._backend.built_by(), _levels()
-        asked = pickle.dumps(Request(bare, places, profile, options, target, device, by, levels))
+        asked = pickle.dumps(Request(bare, places, profile, options, target, self._gpu(), by, levels))
         child = self._taken()
         try:
             return child.build(asked, watch)
@@ -130,8 +129,12 @@ class OwnProcesses:
             self._unusable = not any(each.ready for each in self._all)
         _LOGGER.warning("engines are built in this process, which a crash of the builder ends: %s", why)
 
+    def _gpu(self) -> int | None:
+        """The GPU that is current in this thread, where there is one."""
+        return torch.cuda.current_device() if self._backend.device == "cuda" and torch.cuda.is_available() else None
+
     def _new(self) -> BuilderProcess:
-        child = BuilderProcess(self._backend.name, self._weights.file)
+        child = BuilderProcess(self._backend.name, self._weights.file, self._gpu())
         self._all.append(child)
         return child
 
@@ -200,13 +203,13 @@ class _WeightsFile:
 def _how(ended: EndedError) -> str:
     how = f"ended with code {ended.code}"
     if ended.code < 0:
-        how = f"was ended by {signal.Signals(-ended.code).name}"
+        how = f"was ended by {_SIGNALS.get(-ended.code, f'signal {-ended.code}')}"
     return f'{how} (it said "{ended.said}")' if ended.said else how
 
 
 def _death(ended: EndedError) -> EngineBuildError:
     """The error for a process that ended while it built."""
-    if ended.code < 0 and signal.Signals(-ended.code).name not in _CRASHES:
+    if ended.code < 0 and _SIGNALS.get(-ended.code) not in _CRASHES:
         return EngineBuildError(
             "the process that builds the engine was ended",
             because=f"it {_how(ended)}: the system does that where memory runs out, or a person did",
