@@ -130,6 +130,31 @@ def test_of_several_at_once_only_the_one_at_fault_is_blamed(apart: Backend, star
     assert [each.blob for each in others] == [_one(get_backend("standin"), _linear(number)).blob for number in (1, 2)]
 
 
+@pytest.mark.parametrize("room", [True, False])
+def test_as_many_are_started_as_are_built_at_once_and_there_is_room_for(
+    room: bool, apart: Backend, started: list[Fork], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not room:
+        monkeypatch.setattr(owning.OwnProcesses, "_room", lambda self: not self._all)
+    wanted = [_linear(number) for number in range(6)]
+    found = build_engines(apart, wanted, CompileOptions(build_jobs=3), TARGET)
+    assert len({sha256_of(each.blob) for each in found}) == 6
+    assert len(started) in ((1, 2, 3) if room else (1,))
+
+
+def test_another_one_takes_memory_of_the_gpu(apart: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = apart.builders
+    assert isinstance(processes, owning.OwnProcesses)
+    monkeypatch.setattr(owning, "free_mib", lambda: 1000)
+    monkeypatch.setattr(owning.OwnProcesses, "_gpu", lambda _self: 0)
+    assert processes._room()  # of the first one it is found out
+    monkeypatch.setattr(processes, "_all", [None])
+    assert not processes._room()
+    monkeypatch.setattr(owning, "free_mib", lambda: 10_000)
+    assert processes._room()
+    monkeypatch.undo()
+
+
 @ends_by(0)
 def test_a_build_that_is_not_wanted_ends_with_its_process(
     apart: Backend, started: list[Fork], monkeypatch: pytest.MonkeyPatch

@@ -51,12 +51,7 @@ class UnusableError(Exception):
 
 
 class EndedError(Exception):
-    """A process ended before its answer.
-
-    Attributes:
-        code: How, as ``Popen.returncode``.
-        said: The last line that it printed.
-    """
+    """A process ended before its answer: how, as ``Popen.returncode`` says it, and with which line printed last."""
 
     def __init__(self, code: int, said: str) -> None:
         super().__init__(code, said)
@@ -113,12 +108,17 @@ class BuilderProcess:
         self.ready, self.waits = False, True
 
     @property
-    def alive(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
+    def gone(self) -> bool:
+        """Whether it has ended since it was ready."""
+        return self.ready and self._process.poll() is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it said that it is ready, or why not; it has to within some minutes."""
+        return self.ready or self._pipe.poll() or time.monotonic() > self._deadline
 
     def build(self, request: bytes, watch: Watch) -> bytes:
-        """The engine that a pickled ``Request`` asks for.
+        """The engine that a pickled ``Request`` asks for, once it has begun.
 
         Raises:
             EngineBuildError: ``build-stopped``; what the backend refuses.
@@ -128,6 +128,8 @@ class BuilderProcess:
         self.waits = False
         try:
             if not self.ready:
+                if not self._pipe.poll():
+                    raise UnusableError(f"one of its own did not begin within {_START_S:.0f} s")
                 self._answer(watch)
                 self.ready = True
             self._pipe.send_bytes(request)
@@ -143,8 +145,6 @@ class BuilderProcess:
         """What it answers: an error, or an engine's bytes; ``None`` that it is ready."""
         while True:
             while not self._pipe.poll(_POLL_S):
-                if not self.ready and time.monotonic() > self._deadline:
-                    raise UnusableError(f"one of its own did not begin within {_START_S:.0f} s")
                 if watch.stopped:
                     raise build_stopped()
             match self._pipe.recv():

@@ -16,15 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from shutil import disk_usage
-from threading import Lock
+from threading import Condition, Lock
 from typing import IO
 
 import torch
 
 from trtdiag.engine.backend import Backend, Profile, get_backend
-from trtdiag.engine.build_watch import Watch
+from trtdiag.engine.build_watch import Watch, build_stopped
 from trtdiag.engine.builder_process import OURS, BuilderProcess, EndedError, Places, Request, UnusableError
 from trtdiag.engine.engine_bytes import Blob
+from trtdiag.engine.tensorrt.gpu import free_mib
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Network
 from trtdiag.network.weights import ALIGNMENT, weight_bytes
@@ -38,6 +39,9 @@ BUILDER_KILLED = "builder-killed"
 _SIGNALS = {each.value: each.name for each in signal.Signals}
 _CRASHES = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
 """The signals that a process gets for what it does itself."""
+_POLL_S = 0.05  # how soon it is noticed that one has begun
+_ROOM_MIB = 4096
+"""Own choice: a builder of 8.6.0 takes 1.4 GiB for its kernels, its context 0.5, and what it measures more."""
 _LOGGER = logging.getLogger("trtdiag.builder_process")
 
 
@@ -76,7 +80,8 @@ class OwnProcesses:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._lock = Lock()
+        self._changed = Condition()
+        self._waiting = 0
         self._weights = _WeightsFile()
         self._all: list[BuilderProcess] = []
         self._idle: list[BuilderProcess] = []
@@ -86,7 +91,7 @@ class OwnProcesses:
     def start(self) -> None:
         """Begin to start a process, which is ready some seconds later."""
         try:
-            with self._lock:
+            with self._changed:
                 self._idle.append(self._new())
         except OSError as error:
             self._cannot(str(error))
@@ -111,7 +116,7 @@ class OwnProcesses:
         bare, places = replace(network, weights={}, recipes={}), self._weights.places(network)
         by, levels = self._backend.built_by(), _levels()
         asked = pickle.dumps(Request(bare, places, profile, options, target, self._gpu(), by, levels))
-        child = self._taken()
+        child = self._taken(watch)
         try:
             return child.build(asked, watch)
         except EndedError as ended:
@@ -124,7 +129,7 @@ class OwnProcesses:
             self._give_back(child)
 
     def _cannot(self, why: str) -> None:
-        with self._lock:
+        with self._changed:
             # Where others work, one more was too much for the memory.
             self._unusable = not any(each.ready for each in self._all)
         _LOGGER.warning("engines are built in this process, which a crash of the builder ends: %s", why)
@@ -138,16 +143,39 @@ class OwnProcesses:
         self._all.append(child)
         return child
 
-    def _taken(self) -> BuilderProcess:
-        with self._lock:
-            self._idle = [each for each in self._idle if each.alive]
-            child = self._idle.pop() if self._idle else self._new()
+    def _taken(self, watch: Watch) -> BuilderProcess:
+        """The first that is free and has begun; as many are started as builds wait."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                while True:
+                    for gone in [each for each in self._idle if each.gone]:
+                        self._idle.remove(gone)
+                        self._all.remove(gone)
+                        gone.end()
+                    if len(self._idle) < self._waiting and self._room():
+                        self._idle.append(self._new())
+                    child = next((each for each in self._idle if each.begun), None)
+                    if child is not None:
+                        break
+                    if watch.stopped:
+                        raise build_stopped()
+                    self._changed.wait(_POLL_S)
+            finally:
+                self._waiting -= 1
+            self._idle.remove(child)
             if self._crashed and not self._idle:  # while an op is looked for, this one may end soon, too
                 self._idle.append(self._new())
         return child
 
+    def _room(self) -> bool:
+        """Whether the GPU's memory is enough for one more; for the first it is found out."""
+        free = free_mib() if self._all and self._gpu() is not None else None
+        return free is None or free >= _ROOM_MIB
+
     def _give_back(self, child: BuilderProcess) -> None:
-        with self._lock:
+        with self._changed:
+            self._changed.notify_all()
             if child.waits and child in self._all:
                 self._idle.append(child)
                 return
@@ -156,7 +184,7 @@ class OwnProcesses:
 
     def rest(self) -> None:
         """End those that build nothing now, for they hold memory of the GPU; a later build starts another."""
-        with self._lock:
+        with self._changed:
             ending, self._idle, self._crashed = self._idle, [], False
             self._all = [each for each in self._all if each not in ending]
         for child in ending:
@@ -164,7 +192,7 @@ class OwnProcesses:
 
     def end(self) -> None:
         """End all."""
-        with self._lock:
+        with self._changed:
             ending, self._all, self._idle = self._all, [], []
         for child in ending:
             child.end()
