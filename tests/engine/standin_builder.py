@@ -45,6 +45,8 @@ class Standin(_Reference):
                     os.kill(os.getpid(), DONE[kind])
                 time.sleep(60)
         logging.getLogger("trtdiag.tensorrt").warning("built by %d", os.getpid())
+        if options.workspace_mib == 2:
+            raise FileNotFoundError("a file of the builder's")
         if options.workspace_mib == 1:
             error = EngineBuildError("no", because="of a test", fix="none", reference="engine-refused")
             error.without_kernel = ("a", "b")

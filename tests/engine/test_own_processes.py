@@ -90,7 +90,10 @@ def test_an_error_keeps_what_it_knows(apart: Backend, started: list[Fork]) -> No
     with pytest.raises(EngineBuildError) as caught:
         _one(apart, _linear(), workspace_mib=1)
     assert (caught.value.reference, caught.value.without_kernel) == ("engine-refused", ("a", "b"))
-    _one(apart, _linear())  # a refusal ends no process
+    with pytest.raises(FileNotFoundError, match="a file of the builder's") as other:
+        _one(apart, _linear(), workspace_mib=2)
+    assert "standin_builder.py" in str(other.value.__cause__)
+    _one(apart, _linear())  # errors end no process
     assert len(started) == 1
 
 

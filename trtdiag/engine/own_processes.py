@@ -106,25 +106,28 @@ class OwnProcesses:
         if not self._unusable:
             try:
                 return self._built(network, profile, options, target, watch)
-            except (UnusableError, OSError) as error:
+            except UnusableError as error:
                 self._cannot(str(error))
         return self._backend.build(network, profile, options, target, watch)
 
     def _built(
         self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch
     ) -> bytes:
-        bare, places = replace(network, weights={}, recipes={}), self._weights.places(network)
-        by, levels = self._backend.built_by(), _levels()
-        asked = pickle.dumps(Request(bare, places, profile, options, target, self._gpu(), by, levels))
-        child = self._taken(watch)
+        bare, by, levels = replace(network, weights={}, recipes={}), self._backend.built_by(), _levels()
         try:
-            return child.build(asked, watch)
+            places = self._weights.places(network)
+            child = self._taken(watch)
+        except OSError as error:
+            raise UnusableError(str(error)) from error
+        try:
+            asked = Request(bare, places, profile, options, target, self._gpu(), by, levels)
+            return child.build(pickle.dumps(asked), watch)
         except EndedError as ended:
             if not child.ready:
                 raise UnusableError(f"one of its own {_how(ended)}") from None
-            error = _death(ended)
-            self._crashed = self._crashed or error.reference == BUILDER_ENDED
-            raise error from None
+            death = _death(ended)
+            self._crashed = self._crashed or death.reference == BUILDER_ENDED
+            raise death from None
         finally:
             self._give_back(child)
 
