@@ -58,6 +58,7 @@ def test_the_op_at_fault_is_left_to_pytorch(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(found.engines) == 2
     (note,) = [each for each in found.report.analysis.program.notes if "refused" in each]
     assert note.startswith("engine 0 was refused, since the builder's process ended from aten.sin.default (sin) at ")
+    assert 'its process was ended by SIGSEGV (it said "a library says something of Unary")' in note
     assert note.endswith("is left to PyTorch")
     (limit,) = found.plan.support.limits.values()
     assert limit.code == "builder-crash"

@@ -67,15 +67,15 @@ def build_or_yield(state: State, builds: Builds) -> State:
             index = error.engine
             network = state.converted[index].network
             found = None
-            limit, why = _LIMIT, "TensorRT finds no kernels"
+            limit, why, how = _LIMIT, "TensorRT finds no kernels", ""
             if error.reference == BUILDER_ENDED:
-                limit, why = _CRASH, "the builder's process ended"
+                limit, why, how = _CRASH, "the builder's process ended", f" ({error.because})"
             if _has_place(error) and len(notes) < MOST_REMEDIES:
                 found = _Search(state, network, builds).run(error.without_kernel)
             if found is None:
                 raise _with_notes(first, notes) from error
         origin, entering = found
-        where = f"engine {index} was refused, since {why} from {origin} on"
+        where = f"engine {index} was refused, since {why} from {origin} on{how}"
         numbers = alike(network, entering) if line_of(origin) not in shown else set()
         if numbers:
             shown.add(line_of(origin))
