@@ -250,3 +250,19 @@ def test_a_relation_that_is_declared_over_another_root_than_torchs_is_left_as_it
     fix = fix_dims(*asked[:3], dynamic_shapes=shapes)
     assert (fix.outcome, fix.proven) == (Outcome.UNCHANGED, True)
     assert not [finding for finding in trtdiag.analyze(asked).findings if finding.severity is Severity.ERROR]
+
+
+class Best(torch.nn.Module):
+    def forward(self, scores: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+        best = scores.topk(min(20, scores.shape[0]))[1]
+        return boxes.index_select(0, best)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_shared_dim_that_torch_refuses_under_its_own_name_gets_another(more: int) -> None:
+    n = Dim("n", min=1, max=64)
+    boxes = n + more if more else n
+    args = torch.randn(24), torch.randn(24 + more, 4)
+    fix = fix_dims(Best(), args, dynamic_shapes=({0: n}, {0: boxes}))
+    assert (fix.outcome, fix.proven) == (Outcome.CHANGED, True)
+    assert fix.program.module()(torch.randn(1), torch.randn(1 + more, 4)).shape == (1, 4)

@@ -61,11 +61,14 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
         else:
             definition = used.setdefault(size.root, definitions[size.root])
             leaves[dim.site] = replace(size, root=definition.name, name=variables.get(dim.site, ""))
-    return _over_asked_roots(Plan(tuple(used.values()), leaves, tried.sizes), asked)
+    return _over_asked_roots(Plan(tuple(used.values()), leaves, tried.sizes), asked, tried)
 
 
-def _over_asked_roots(plan: Plan, asked: Plan) -> Plan:
-    """``plan`` in the words of the user that say the same: ``n`` and ``n - 1`` in place of ``n + 1`` and ``n``."""
+def _over_asked_roots(plan: Plan, asked: Plan, tried: Plan) -> Plan:
+    """``plan`` in the words of the user that say the same: ``n`` and ``n - 1`` in place of ``n + 1`` and ``n``.
+
+    What was tried in other words than the user's stays: torch has refused theirs.
+    """
     definitions, leaves = {definition.name: definition for definition in plan.defs}, dict(plan.leaves)
     for name, definition in list(definitions.items()):
         sites = {site for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.DIM and leaf.root == name}
@@ -79,7 +82,8 @@ def _over_asked_roots(plan: Plan, asked: Plan) -> Plan:
         shift = {by // scale if by % scale == 0 else None for by, scale in shifts}
         by = shift.pop() if scaled and len(shift) == 1 else None
         others = {site for site, leaf in asked.leaves.items() if leaf.root == root} != sites
-        if not by or others or (root != name and root in definitions):
+        kept = all(_line(tried.leaves[site]) == _line(leaves[site]) != _line(were[site]) for site in sites)
+        if not by or others or kept or (root != name and root in definitions):
             continue
         definitions[name] = DimDef(root, definition.range.scaled(1, -by))
         leaves.update(were)
@@ -93,6 +97,10 @@ def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) 
         return Leaf(LeafKind.STATIC, value=int(size.value))
     line = affine(size)
     return Leaf(LeafKind.AUTO) if line is None or line[1] < 1 else Leaf(LeafKind.DIM, *line)
+
+
+def _line(leaf: Leaf) -> tuple[LeafKind, int, int]:
+    return leaf.kind, leaf.scale, leaf.offset
 
 
 def _whole(leaf: Leaf) -> bool:
