@@ -70,3 +70,55 @@ def test_a_loop_over_a_tensor_is_no_recurrent_layer(listed: bool) -> None:
     (change,) = trtdiag.fix_dims(GoneThrough(listed), (torch.rand(3, 4),), dynamic_shapes=dims).changes
     assert change.model_change is not None
     assert change.model_change.text.startswith("write the Python loop over n at ")
+
+
+def test_a_power_of_two_has_a_condition_that_is_read() -> None:
+    class Powers(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * 2 if x.shape[0] & (x.shape[0] - 1) == 0 else x
+
+    class Listed(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * 2 if x.shape[0] in [1 << k for k in range(31)] else x
+
+    before, after = (
+        trtdiag.fix_dims(model(), (torch.ones(24),), dynamic_shapes=({0: Dim("n", min=17, max=31)},))
+        for model in (Powers, Listed)
+    )
+    assert before.changes[0].why[0].text.endswith("could not be read: Ne(BitwiseFn_bitwise_and(n, n - 1), 0)")
+    assert before.changes[0].model_change is not None
+    assert before.changes[0].model_change.text.startswith("write n in [1 << k for k in range(31)] in place of n & (n -")
+    assert (after.proven, after.changes) == (True, ())
+
+
+class Last(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, -16:] * 2
+
+
+class LastBetween(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, -16:-3] * 2
+
+
+class LastByIndex(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        n = x.shape[1]
+        return x.index_select(1, torch.arange(max(n - 16, 0), n)) * 2
+
+
+@each("size", [9, 24])
+def test_the_last_of_a_tensor_are_no_table_and_have_another_way(size: int) -> None:
+    fixes = [
+        trtdiag.fix_dims(model, (torch.ones(3, size),), dynamic_shapes=({1: Dim("n", min=2, max=40)},))
+        for model in (Last(), LastBetween(), LastByIndex())
+    ]
+    (last,), (between,) = fixes[0].changes, fixes[1].changes
+    assert last.model_change is not None
+    assert last.model_change.text.startswith("write x.index_select(dim, torch.arange(max(n - 16, 0), n)) in place of")
+    assert between.model_change is None
+    assert fixes[2].proven
+    program = fixes[2].program.module()
+    for n in (2, 15, 16, 17, 40):
+        x = torch.randn(3, n)
+        assert torch.equal(program(x), Last()(x))

@@ -32,6 +32,10 @@ _OTHER_FORM = {
 }
 _SIZE = re.compile(r"[A-Za-z_][\w.\[\]'\"]*(?![\w.\[\]'\"(])")
 _SLICE = re.compile(r"\[[^\]]*:")
+_FROM_THE_END = re.compile(r"[\[,]\s*-\s*([\w.]+)\s*:\s*[,\]]")
+_FROM_BEHIND = re.compile(r"[\[,]\s*-[^:\]]*:")
+_BY_SLICE = ("aten.slice.Tensor", "aten.as_strided.default")
+_ONE_END = re.compile(r"\S+ (<=|!=) \d+")
 _BETWEEN_SIZES = re.compile(r".+ (==|!=|<=|>=) .*[A-Za-z].*", re.DOTALL)
 
 
@@ -168,7 +172,15 @@ def _copied_slice(change: Change) -> Alternative | None:
     """An index in the place of a slice, where torch.export keeps whether the slice took all."""
     for reason in change.why:
         frame = _asking(reason)
-        if frame is None or not _SLICE.search(frame.code) or not _BETWEEN_SIZES.fullmatch(reason.text):
+        if frame is None or not _SLICE.search(frame.code):
+            continue
+        last, sliced = _FROM_THE_END.findall(frame.code), reason.by in _BY_SLICE or reason.stack.asks_for_layout
+        if len(last) == 1 and sliced and _ONE_END.fullmatch(reason.text):
+            indices = f"torch.arange(max(n - {last[0]}, 0), n)"
+            text = f"write x.index_select(dim, {indices}) in place of the slice x[..., -{last[0]}:] at {frame}"
+            why = "torch.export keeps whether the slice took all"
+            return Alternative(f"{text}: {why}: {frame.code.strip()}", None, _left(change, frame))
+        if not _BETWEEN_SIZES.fullmatch(reason.text):
             continue
         if reason.by == "aten.slice.Tensor" or reason.stack.asks_for_layout:
             text = f"write x.index_select(dim, torch.arange(n)) in place of the slice x[..., :n] at {frame}"
@@ -212,7 +224,7 @@ def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> st
     most = int(match["most"]) if match["most"] else int(match["below"]) - 1
     # An op that is known says more than its line, where other calls may stand, too.
     table = _TABLE_OP.match(reason.by) if reason.by.startswith("aten.") else _TABLE.search(frame.code)
-    if most >= wanted or table is None:
+    if most >= wanted or table is None or (reason.by in _BY_SLICE and _FROM_BEHIND.search(frame.code)):
         return None
     return f"give the table at {frame} {wanted} rows in place of {most}: {frame.code.strip()}"
 

@@ -23,6 +23,7 @@ from trtdiag.fixdims.other_examples import OtherExamples
 from trtdiag.fixdims.search_result import SearchResult, joined_proof
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.symbolic import free_symbols, to_text
+from trtdiag.symbolic.text import in_words
 
 CHOICE_S = 8.0  # for one choice of sizes
 Try = Callable[[Plan, str], "Tried | str"]
@@ -279,7 +280,7 @@ class Search:
         if not held:
             self.found.failure = tried.message
             return None
-        unread = "; ".join(guard.text for guard in tried.unread[:2])
+        unread = "; ".join(in_words(guard.text, tried.names) for guard in tried.unread[:2])
         text = f"torch.export refuses it, and a condition could not be read: {unread}"
         why = Reason(text, tried.unread[0].stack, "torch.export")
         for site in held:

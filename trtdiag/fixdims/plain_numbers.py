@@ -68,9 +68,10 @@ _INSTEAD_OF_ERROR = {
     "no callable sqrt method": "n ** 0.5 in place of np.sqrt(n)",
     "which has no callable": "torch.tensor(n) with a method of its own (.log(), .exp()) in place of NumPy's function",
     "numpy.object_": "torch.arange or torch.tensor in place of NumPy's array of sizes",
+    "BitwiseFn_bitwise_and": "n in [1 << k for k in range(31)] in place of n & (n - 1) == 0, or n % k and n // k",
     "BooleanAtom": "one value if ... else another in place of a lookup by a condition",
 }
-"""By torch's words where it does not trace a line with a size (2.13)."""
+"""By torch's words where it does not trace a line with a size, or has a condition that is not read (2.13)."""
 _IN_PYTHON = frozenset(["float", "int", "len", "bit_length", "Tensor", "FloatTensor", "LongTensor"])
 _OF_ITS_TENSOR = frozenset(["fill_diagonal_"])
 """The size is the tensor's, whatever the call is given."""
@@ -158,7 +159,7 @@ def _open_at(between: str) -> bool:
 def no_error(reason: Reason, frame: Frame) -> str | None:
     """What to write in a line that torch does not trace with a size."""
     instead = next((words for told, words in _INSTEAD_OF_ERROR.items() if told in reason.text), None)
-    if instead is None or reason.by != TRACING:
+    if instead is None or reason.by not in (TRACING, "torch.export"):
         return None
     return f"write {instead} at {frame}: {frame.code.strip()}"
 
