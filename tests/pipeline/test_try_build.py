@@ -17,6 +17,7 @@ from rich.console import Console
 
 import trtdiag
 import trtdiag.pipeline.try_build
+from tests.engine import standin_builder
 from tests.engine.tensorrt_backend.test_rtx import Small
 from trtdiag.analysis.finding import Severity
 from trtdiag.engine.backend import BuiltBy, Profile
@@ -267,3 +268,19 @@ class Nonzero(torch.nn.Module):
 def test_a_target_with_another_builder_is_refused(program, target):
     with pytest.raises((UserError, trtdiag.errors.PlatformError)):
         trtdiag.analyze(program, target=target, try_build=True)
+
+
+@pytest.mark.parametrize("ends", [signal.SIGSEGV, 0], ids=["crashes", "hangs"])
+def test_where_cuda_is_in_use_a_process_is_started_and_not_forked(program, monkeypatch, ends):
+    started = standin_builder.register(monkeypatch, {"Activation": ends})
+    monkeypatch.setattr(standin_builder.Standin, "chosen_gpus", lambda *_: ("sm89",))
+    monkeypatch.setattr(trtdiag.pipeline.try_build, "BACKEND", "standin")
+    monkeypatch.setattr(trtdiag.pipeline.try_build, "no_child", lambda: "CUDA is in use in this process")
+    tried = trtdiag.analyze(program, target="11.4", try_build=True, build_limit_s=60 if ends else 0.5).analysis.tried
+    assert started
+    assert all(each.returncode is not None for each in started)
+    if ends:
+        assert "SIGSEGV" in tried.engines[0].refusal.because
+        assert "1 op like it is left to PyTorch" in tried.remedies[0]
+    else:
+        assert (tried.engines[0].untried, tried.remedied) == (("sm89",), False)

@@ -6,21 +6,23 @@ Nothing is kept of an engine but its size: what counts is what the builder says.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Event, Timer
 
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.tried_builds import Refusal, TriedBuilds, TriedEngine
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.build_watch import Watch
-from trtdiag.engine.own_processes import BUILDER_ENDED
+from trtdiag.engine.engine_bytes import Blob
+from trtdiag.engine.own_processes import BUILDER_ENDED, own_processes
 from trtdiag.engine.parallel_builds import engine_name
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
-from trtdiag.fixdims.child_process import run_in_child
+from trtdiag.fixdims.child_process import Ended, no_child, run_in_child
 from trtdiag.network import Network, canonical_hash
 from trtdiag.options import CompileOptions, Progress
 from trtdiag.partition.facts import EnginePlan
@@ -72,17 +74,18 @@ def try_builds(
     asked = backend.chosen_gpus(release, gpus)
     plan, converted = convert_segments(replace(plan, options=replace(plan.options, gpu=asked)))
     state = State(facts, plan, converted)
-    builds = _Builds(backend, progress, limit_s)
-    engines = tuple(builds.engine(index, one.network, state) for index, one in enumerate(converted))
-    remedies: tuple[str, ...] = ()
-    remedied, unsearched = not any(engine.untried for engine in engines), ""
-    if any(engine.refusal is not None for engine in engines):
-        try:
-            remedies = build_or_yield(state, builds).notes
-        except EngineBuildError:
-            remedied = False
-        except _TimeIsOverError:
-            remedied, unsearched = False, builds.unsearched()
+    with own_processes(backend, plan.options) as apart:
+        builds = _Builds(apart, progress, limit_s)
+        engines = tuple(builds.engine(index, one.network, state) for index, one in enumerate(converted))
+        remedies: tuple[str, ...] = ()
+        remedied, unsearched = not any(engine.untried for engine in engines), ""
+        if any(engine.refusal is not None for engine in engines):
+            try:
+                remedies = build_or_yield(state, builds).notes
+            except EngineBuildError:
+                remedied = False
+            except _TimeIsOverError:
+                remedied, unsearched = False, builds.unsearched()
     by = backend.built_by().tensorrt
     return TriedBuilds(f"TensorRT-RTX {by}", plan.target.name, asked, engines, remedies, remedied, limit_s, unsearched)
 
@@ -167,7 +170,7 @@ class _Builds:
             wanted = f"{len(gpus)} GPU generations" if len(gpus) > _MOST_NAMED else ", ".join(gpus)
             self._progress(f"{self._doing}, {amount(len(network.layers), 'layer')} for {wanted}")
             with timed("build", self._doing, layers=len(network.layers), gpus=", ".join(gpus)):
-                ended = run_in_child(partial(_built, self._backend, network, profile, options, plan.target), left_s)
+                ended = _apart(self._backend, (network, profile, options, plan.target), left_s)
             if ended.timed_out:
                 raise _TimeIsOverError
             self._known[key] = ended.value or _Tried(0.0, error=_died(ended.failure))
@@ -207,11 +210,29 @@ class _Search:
         )
 
 
-def _built(backend: Backend, network: Network, profile: Profile, options: CompileOptions, target: Target) -> _Tried:
-    """Build in this process."""
-    watch, began = Watch(), time.perf_counter()
+_Asked = tuple[Network, Profile, CompileOptions, Target]
+
+
+def _apart(backend: Backend, asked: _Asked, limit_s: float) -> Ended[_Tried]:
+    """Build in a process of its own: in a fork, which imports nothing, where CUDA is not in use."""
+    builders = getattr(backend, "builders", None)
+    if builders is None or not no_child():
+        return run_in_child(partial(_built, backend.build, asked, Watch()), limit_s)
+    over = Event()
+    limit = Timer(limit_s, over.set)
+    limit.start()
     try:
-        blob = backend.build(network, profile, options, target, watch)
+        found = _built(builders.build, asked, Watch(stop=over))
+    finally:
+        limit.cancel()
+    timed_out = found.error is not None and found.error.reference == "build-stopped"
+    return Ended(found, timed_out=timed_out)
+
+
+def _built(build: Callable[..., Blob], asked: _Asked, watch: Watch) -> _Tried:
+    began = time.perf_counter()
+    try:
+        blob = build(*asked, watch)
     except EngineBuildError as error:
         return _Tried(time.perf_counter() - began, error=error)
     return _Tried(time.perf_counter() - began, len(blob), tuple(dict.fromkeys(watch.warnings)))
