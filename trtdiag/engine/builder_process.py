@@ -92,6 +92,7 @@ class BuilderProcess:
         gpu: The GPU that it is made ready for.
 
     Attributes:
+        popen: It, as the system has it.
         ready: It was seen to be able to build.
         waits: It builds nothing.
 
@@ -103,14 +104,14 @@ class BuilderProcess:
         self._pipe, theirs = Pipe()
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  ``end`` closes it
         with theirs:
-            self._process = started(self._said, theirs.fileno(), weights.fileno(), backend, gpu)
+            self.popen = started(self._said, theirs.fileno(), weights.fileno(), backend, gpu)
         self._deadline = time.monotonic() + _START_S
         self.ready, self.waits = False, True
 
     @property
     def gone(self) -> bool:
         """Whether it has ended since it was ready."""
-        return self.ready and self._process.poll() is not None
+        return self.ready and self.popen.poll() is not None
 
     @property
     def begun(self) -> bool:
@@ -170,14 +171,14 @@ class BuilderProcess:
 
     def end(self) -> None:
         """End it, whatever it does."""
-        self._process.kill()
-        self._process.wait()
+        self.popen.kill()
+        self.popen.wait()
         self._pipe.close()
         self._said.close()
 
     def _code(self) -> int:
         try:
-            return self._process.wait(10)
+            return self.popen.wait(10)
         except subprocess.TimeoutExpired:  # it goes on without the pipe
             return 0
 
@@ -205,11 +206,9 @@ def started(said: IO[bytes], pipe: int, weights: int, *asked: object) -> subproc
     Raises:
         OSError: None can be started.
     """
-    if not sys.executable:
-        raise OSError("Python does not know its own program")
     paths = [path for path in sys.path if isinstance(path, str)]
     return subprocess.Popen(
-        [sys.executable, "-c", _START, *map(str, (pipe, weights, *asked)), *paths],
+        [sys.executable or "", "-c", _START, *map(str, (pipe, weights, *asked)), *paths],
         stdin=subprocess.DEVNULL,
         stdout=said,  # what libraries print is no part of what the user's program prints
         stderr=said,

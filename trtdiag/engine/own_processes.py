@@ -12,7 +12,7 @@ import pickle
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from shutil import disk_usage
@@ -190,16 +190,21 @@ class OwnProcesses:
         with self._changed:
             ending, self._idle, self._crashed = self._idle, [], False
             self._all = [each for each in self._all if each not in ending]
-        for child in ending:
-            child.end()
+        _end(ending)
 
     def end(self) -> None:
         """End all."""
         with self._changed:
             ending, self._all, self._idle = self._all, [], []
-        for child in ending:
-            child.end()
+        _end(ending)
         self._weights.file.close()
+
+
+def _end(ending: Sequence[BuilderProcess]) -> None:
+    for child in ending:
+        child.popen.kill()
+    for child in ending:  # the system takes a while to free a GPU's memory
+        child.end()
 
 
 class _WeightsFile:
