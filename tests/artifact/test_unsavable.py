@@ -19,6 +19,7 @@ import trtdiag
 from tests.harness.rows import thinned
 from trtdiag.errors import ArtifactError, CaptureError
 from trtdiag.frontend.archive import treespecs
+from trtdiag.frontend.capture import capture
 from trtdiag.report.fix_module import save_program
 from trtdiag.runtime.compiled import CompiledProgram
 
@@ -257,3 +258,25 @@ def test_sizes_that_are_made_of_bits_have_a_range_when_they_are_read_again(tmp_p
     for n in (16, 24, 40):
         x = torch.randn(n)
         assert torch.equal(program(x), WholeEights()(x))
+
+
+class SecondHalf(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x[x.shape[0] // 2 :] + y.sum()
+
+
+def test_sizes_of_a_symbol_that_no_dim_says_alone_are_read_again(tmp_path: Path) -> None:
+    """torch knows examples of symbols that are dims themselves, and ranges do not say that n + 1 - n // 2 is positive."""
+    n = Dim("n", min=4, max=18)
+    exported = torch.export.export(
+        SecondHalf(), (torch.randn(7, 3), torch.randn(6, 3)), dynamic_shapes=({0: n + 2}, {0: n + 1})
+    )
+    torch.export.save(exported, tmp_path / "torch.pt2")
+    assert capture(tmp_path / "torch.pt2").exported is not None  # torch.export.load does not read it
+    save_program(exported, tmp_path / "m.pt2")
+    trtdiag.save(trtdiag.compile(exported, backend="reference"), tmp_path / "m.ep")
+    modules = [torch.export.load(tmp_path / file).module() for file in ("m.pt2", "m.ep")]
+    for size in (6, 7, 20):
+        inputs = torch.randn(size, 3), torch.randn(size - 1, 3)
+        for program in (*modules, trtdiag.load(tmp_path / "m.ep")):
+            assert torch.allclose(program(*inputs), SecondHalf()(*inputs))

@@ -15,7 +15,7 @@ from trtdiag.errors import ArtifactError, UserError
 from trtdiag.files.atomic_write import whole_file
 from trtdiag.files.bounded_read import read_whole
 from trtdiag.fixdims.fix import Fix
-from trtdiag.frontend.archive.serializable_rounding import with_saved_roundings
+from trtdiag.frontend.archive.serializable_sizes import with_saved_sizes
 from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.unsavable import unsavable_part
 from trtdiag.report.fix_words import example_words, fix_verdict, proof_words
@@ -108,7 +108,7 @@ def fill_with_program(file: IO[bytes], program: ExportedProgram) -> None:
     """
     try:
         with TORCH_TURN:
-            torch.export.save(with_saved_roundings(program), file)
+            torch.export.save(with_saved_sizes(program), file)
     except Exception as error:  # whatever a custom op's or input type's own code raises
         known = unsavable_part(program)
         raise ArtifactError(

@@ -1,4 +1,4 @@
-"""Lets torch's reader of graphs read in fewer steps, and what torch writes of ``n & 6`` at all.
+"""Lets torch's reader of graphs read in fewer steps, and what torch writes of ``n & 6`` and ``n + 2`` at all.
 
 It parses the text of a size wherever it stands, about a millisecond each, half of the time that a transformer takes to
 read: sympy looks up all its names for every text.  Here each is parsed once, and sums and products are computed without
@@ -109,7 +109,10 @@ def equal_sizes_parsed_once() -> Iterator[None]:
         expressions = known[reader]
         key = (text, type(hint), hint)
         if key not in expressions:
-            expressions[key] = parse(reader, parse_srepr(text, reader.sympy_functions), hint)
+            expressions[key] = made = parse(reader, parse_srepr(text, reader.sympy_functions), hint)
+            root, example = _root_of(made, hint)
+            if root is not None:
+                parse(reader, root, example)
         return expressions[key]
 
     setattr(kind, _PARSE, parsed)
@@ -117,6 +120,17 @@ def equal_sizes_parsed_once() -> Iterator[None]:
         yield
     finally:
         setattr(kind, _PARSE, parse)
+
+
+def _root_of(size: Any, hint: Any) -> tuple[Any, int]:
+    """The symbol of a size like ``2*s0 + 1``, with its example: torch notes those of sizes that are symbols alone."""
+    if type(hint) is not int or size.is_Symbol or len(size.free_symbols) != 1:
+        return None, 0
+    (symbol,) = size.free_symbols
+    scale = size.coeff(symbol)
+    offset = size - scale * symbol
+    whole = scale.is_Integer and offset.is_Integer and scale != 0 and (hint - offset) % scale == 0
+    return (symbol, int((hint - offset) // scale)) if whole else (None, 0)
 
 
 _MAKE = "deserialize_tensor_meta"

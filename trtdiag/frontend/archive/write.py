@@ -19,7 +19,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.pt2_archive import PT2ArchiveWriter
 
-from trtdiag.frontend.archive.serializable_rounding import with_saved_roundings
+from trtdiag.frontend.archive.serializable_sizes import with_saved_sizes
 from trtdiag.frontend.archive.summary import CONSTANTS, EXTRA, WEIGHTS
 from trtdiag.graph.inputs import held_tensors, storage_key
 
@@ -48,7 +48,7 @@ def save_program(
     Raises:
         Exception: Whatever torch, or the code of a type in the program, raises on what cannot be saved.
     """
-    exported = with_saved_roundings(exported)
+    exported = with_saved_sizes(exported)
     large = _large(exported)
     if large or tensors:
         small = io.BytesIO()
