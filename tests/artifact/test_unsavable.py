@@ -266,7 +266,7 @@ class SecondHalf(nn.Module):
 
 
 def test_sizes_of_a_symbol_that_no_dim_says_alone_are_read_again(tmp_path: Path) -> None:
-    """torch knows examples of symbols that are dims themselves, and ranges do not say that n + 1 - n // 2 is positive."""
+    """torch knows examples of symbols that are dims, and ranges do not say that n + 1 - n // 2 is positive."""
     n = Dim("n", min=4, max=18)
     exported = torch.export.export(
         SecondHalf(), (torch.randn(7, 3), torch.randn(6, 3)), dynamic_shapes=({0: n + 2}, {0: n + 1})

@@ -1,7 +1,7 @@
 """Writes what is computed of sizes as torch.export can save and read it again.
 
-Of Python's floor, ceil and round it has no op to save.  Where all dims of a symbol are declared as ``n + 2``, its reader
-knows no example of the symbol, and stops at a size of which ranges alone do not say that it is none below 0:
+Of Python's floor, ceil and round it has no op to save.  Where all dims of a symbol are declared as ``n + 2``, its
+reader knows no example of the symbol, and stops at a size of which ranges alone do not say that it is none below 0:
 ``n + 2 - (n + 2) // 2``.
 """
 
