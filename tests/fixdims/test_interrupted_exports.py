@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.export import Dim, export
 
 import trtdiag
 from tests.dims.programs import program
+from tests.harness.rows import each
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import system_of
 from trtdiag.fixdims.export_result import read_program
-from trtdiag.fixdims.interrupted_exports import opened
+from trtdiag.fixdims.interrupted_exports import INSTEAD, opened
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.symbolic import Range
 
@@ -82,6 +85,9 @@ def test_two_sizes_of_one_name_are_told_apart_by_their_dims() -> None:
     assert why.counterexample == "x.shape[0] = 1, x.shape[2] = 2, f = 1"
 
 
+of_2_13 = pytest.mark.skipif(torch.__version__ < "2.13", reason="what is known are the words of torch 2.13")
+
+
 class Packed(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -97,9 +103,58 @@ class Padded(Packed):
         return self.gru(x)[0][torch.arange(len(lengths)), lengths - 1]
 
 
+@of_2_13
 def test_a_packed_sequence_has_another_way() -> None:
-    inputs = torch.randn(2, 7, 4), torch.tensor([3, 7])
-    fix = trtdiag.fix_dims(Packed(), inputs, dynamic_shapes=({0: Dim("batch", max=9)}, {0: Dim("batch", max=9)}))
-    assert any("give it the padded tensor" in note for note in fix.notes)
-    padded = Padded()
+    inputs, padded = (torch.randn(2, 7, 4), torch.tensor([3, 7])), Padded()
+    assert _told(Packed(), inputs) == "argument 'size' failed to unpack the object"
     assert torch.allclose(export(padded, inputs).module()(*inputs), Packed.forward(padded, *inputs), atol=1e-6)
+
+
+def _told(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> str:
+    """The words by which torch's refusal is known."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # torch raises anything here
+        export(model, inputs)
+    return next(words for words in INSTEAD if words in str(caught.value))
+
+
+class Called(torch.nn.Module):
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.call(x)
+
+
+def _covariance(x: torch.Tensor) -> torch.Tensor:
+    centered = x - x.mean(1, keepdim=True)
+    return centered @ centered.T / (x.shape[1] - 1)
+
+
+OTHER_WAYS: dict[str, tuple[str, Any, Any]] = {
+    "equal": ("aten.equal.default", lambda x: x * torch.equal(x, x), lambda x: x * (x == x).all()),
+    "cov": ("aten.equal.default", torch.cov, _covariance),
+    "allclose": ("aten.allclose.default", lambda x: x * torch.allclose(x, x), lambda x: x * torch.isclose(x, x).all()),
+    "numpy": (".numpy() is not supported", lambda x: torch.from_numpy(np.tanh(x.numpy())), torch.tanh),
+    "text": ("FakeTensor.__format__", lambda x: x * float(f"{x.sum() * 0 + 2:.1f}"), lambda x: x * 2),
+    "copy": ("Cannot access data pointer", lambda x: copy.deepcopy(x) * 2, lambda x: x.clone() * 2),
+    "data": ("a fake tensor in the exported program constant's list", lambda x: x.data * 2, lambda x: x.detach() * 2),
+}
+
+
+@of_2_13
+@each("name", OTHER_WAYS)
+def test_what_torch_does_not_trace_has_another_way(name: str) -> None:
+    words, before, after = OTHER_WAYS[name]
+    x = torch.randn(3, 7)
+    assert _told(Called(before), (x,)) == words
+    assert torch.allclose(export(Called(after), (x,)).module()(x), before(x), atol=1e-6)
+
+
+@of_2_13
+def test_the_other_way_is_said() -> None:
+    n = Dim("n", max=9)
+    fix = trtdiag.fix_dims(Called(lambda x: x.data * 2), (torch.ones(3),), dynamic_shapes=({0: n},))
+    assert INSTEAD["a fake tensor in the exported program constant's list"] in fix.notes
+    fix = trtdiag.fix_dims(Called(lambda x: x * float(x.sum())), (torch.ones(3),), dynamic_shapes=({0: n},))
+    assert any(note.startswith("write x.sum().item() in place of float(x.sum()) at ") for note in fix.notes)

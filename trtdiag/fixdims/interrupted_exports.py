@@ -9,6 +9,7 @@ from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import TRACING, Reason
+from trtdiag.frontend.data_dependent.other_ways import open_number
 
 if TYPE_CHECKING:
     from trtdiag.fixdims.export_loop import Search
@@ -16,11 +17,29 @@ if TYPE_CHECKING:
 MOST_TRIES = 8
 """Dims of their own that are tried, each beside those with which the model was traced.  Own choice: an export each."""
 
-_INSTEAD = {
+INSTEAD = {
     "argument 'size' failed to unpack the object": (
         "a recurrent layer over a packed sequence is not traced: give it the padded tensor, and where it has one "
         "direction take its outputs at the last step of each sequence"
-    )
+    ),
+    "aten.equal.default": (
+        "write (a == b).all() in place of torch.equal(a, b); torch.cov and torch.corrcoef ask the same of their "
+        "weights: compute them of x - x.mean(1, keepdim=True)"
+    ),
+    "aten.allclose.default": "write torch.isclose(a, b).all() in place of torch.allclose(a, b)",
+    ".numpy() is not supported": (
+        "a tensor has no values while it is traced: write torch's functions in place of NumPy's"
+    ),
+    "FakeTensor.__format__": (
+        "a tensor has no values while it is traced: make text of one only if not torch.compiler.is_exporting()"
+    ),
+    "Cannot access data pointer": (
+        "a tensor has no memory while it is traced: write x.clone() in place of copy.deepcopy(x), and do without "
+        "x.data_ptr()"
+    ),
+    "a fake tensor in the exported program constant's list": (
+        "where the model takes x.data, write x.detach(), which is traced"
+    ),
 }
 """What to write instead, by torch's words (2.13)."""
 
@@ -37,6 +56,10 @@ def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | Non
     found.last, found.plan = tried, None
     if tried.error_type == "GuardOnDataDependentSymNode" or "data-dependent" in tried.message:
         found.from_data = found.failure = tried.message
+        frame = tried.stack.best
+        traced_as = "" if frame is None else open_number(frame, "float")
+        if traced_as:
+            found.notes.append(f"write {traced_as.replace('  # in', ' in')} at {frame}, which leaves it open")
         return None
     hinted = _hinted(plan)
     if hinted != plan:
@@ -57,7 +80,7 @@ def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | Non
     if not traced.finished:
         found.last, found.failure = traced, traced.message
         found.notes.append("the export fails with every dim static too: dims are not the reason")
-        found.notes += [instead for told, instead in _INSTEAD.items() if told in traced.message]
+        found.notes += [instead for told, instead in INSTEAD.items() if told in traced.message]
         return None
     dynamic: list[str] = []
     for key in list(groups)[:MOST_TRIES] if len(groups) > 1 else ():

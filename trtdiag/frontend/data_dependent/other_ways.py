@@ -23,20 +23,25 @@ def asked_for_number(line: str, op: str) -> str:
     return "Python needs a plain number (a loop, an index, an argument)"
 
 
-def open_number(frame: Frame) -> str:
-    """What leaves a number of a tensor open in the place of the one ``int(...)`` of a line; empty where none does."""
-    called = {"int": list[ast.Call](), "range": list[ast.Call]()}
+def open_number(frame: Frame, kind: str = "int") -> str:
+    """What leaves a number of a tensor open in the place of the one ``int(...)`` of a line; empty where none does.
+
+    Args:
+        frame: The line.
+        kind: ``int`` or ``float``.
+    """
+    called = {kind: list[ast.Call](), "range": list[ast.Call]()}
     for node in syntax_nodes(frame.file):
         if isinstance(node, ast.Call) and node.lineno <= frame.line <= (node.end_lineno or node.lineno):
             called.get(getattr(node.func, "id", ""), []).append(node)
-    if called["range"] or len(called["int"]) != 1 or len(called["int"][0].args) != 1:
+    if called["range"] or len(called[kind]) != 1 or len(called[kind][0].args) != 1:
         return ""
-    given = called["int"][0].args[0]
+    given = called[kind][0].args[0]
     text = ast.unparse(given)
     if isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute) and given.func.attr == "item":
-        return f"{text}  # in place of int({text})"
+        return f"{text}  # in place of {kind}({text})"
     one = isinstance(given, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    return f"{text if one else f'({text})'}.item()  # in place of int({text})"
+    return f"{text if one else f'({text})'}.item()  # in place of {kind}({text})"
 
 
 def in_while(frame: Frame) -> bool:
