@@ -85,6 +85,11 @@ def many(x):
     return (x > 0).nonzero().numel() > 12
 
 
+def pooled(x, index, dim_size=None):
+    dim_size = int(index.max()) + 1 if dim_size is None else dim_size
+    return x.new_zeros(dim_size).index_add(0, index, x)
+
+
 def numbers(x):
     if torch.compiler.is_exporting():
         raise TypeError(f"no numbers of {x.shape[0]} rows that are exported")
@@ -109,7 +114,20 @@ def test_what_a_library_makes_and_where_it_stops_is_said_of_its_lines(
         def forward(self, x: Tensor) -> Tensor:
             return counting_library.numbers(x) * 2
 
+    class Pooling(nn.Module):
+        def __init__(self, count: int | None = None) -> None:
+            super().__init__()
+            self.count = count
+
+        def forward(self, x: Tensor, index: Tensor) -> Tensor:
+            return counting_library.pooled(x, index, self.count)
+
+    args = torch.ones(3), torch.tensor([0, 2, 1])
+    (check,) = needed_checks(Pooling(), args, None, None).checks
+    assert check.code == "index.max().item()  # in place of int(index.max())"
+    assert check.note.endswith("or call counting_library with the number, where it takes one (as dim_size)")
+    assert needed_checks(Pooling(3), args, None, None).checks == ()
     (check,) = needed_checks(Counting(), (torch.ones(3, 5),), None, None).checks
     assert check.code == "torch._check(2*u0 > 12)  # u0: made at counting_library.py:6; give it a name there"
     fix = trtdiag.fix_dims(Sorting(), (torch.ones(3, 5),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
-    assert any("counting_library.py:11: raise TypeError" in note for note in fix.notes)
+    assert any("counting_library.py:16: raise TypeError" in note for note in fix.notes)

@@ -127,6 +127,8 @@ def worded_check(
     if as_open:
         told = [*_values_said(of_data, known, names, truth), "int() makes a constant of it, .item() leaves it open"]
         told.append(f"where Python needs a number all the same, {code.partition('  #')[0]} pins it to the example's")
+        if asking is not None and asking.package is not None:
+            told.append(f"or call {asking.package} with the number, where it takes one (as dim_size)")
         code = as_open
     elif asking is not None and branches and argument is None and in_while(asking):
         code = "torch.while_loop(condition, body, inputs)  # in place of the while loop"
