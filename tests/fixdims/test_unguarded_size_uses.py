@@ -21,7 +21,7 @@ from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program_of_export import attempted
 from trtdiag.symbolic.ranges import Range
 
-TABLE = {"30": 2.0}
+TABLE: dict[object, float] = {"30": 2.0, 30: 2.0}
 Function = Callable[[torch.Tensor], object]
 
 
@@ -50,6 +50,13 @@ def _noted(function: Function) -> list[str]:
     return [escape.how for escape in attempted(recipe).escapes]
 
 
+def _scaled_by_table(x: torch.Tensor) -> torch.Tensor:
+    try:
+        return x * TABLE[x.shape[0]]
+    except Exception:  # as models fall back: a KeyError, and a TypeError while it is exported
+        return x
+
+
 def _says(x: torch.Tensor) -> torch.Tensor:
     print(f"{x.shape[0]} rows")
     if not is_compiling():
@@ -75,6 +82,7 @@ ESCAPES: list[Function] = [
     lambda x: x * 2 if type(x.shape[0]) is int else x,
     lambda x: x if torch.compiler.is_exporting() else x * 2,
     lambda x: x if is_compiling() else x * 2,
+    lambda x: _scaled_by_table(x),
 ]
 NONE: list[Function] = [
     _says,
@@ -117,6 +125,12 @@ def test_a_size_that_the_text_of_it_decides_is_left_out() -> None:
 
 def test_a_size_that_being_an_int_decides_is_left_out() -> None:
     fix = _fixed(lambda x: x * 2 if isinstance(x.shape[0], int) and x.shape[0] == 30 else x, 40)
+    assert fix.proven
+    assert fix.plan.defs[0].range == Range(2, 29)
+
+
+def test_a_size_that_is_in_a_table_that_an_export_does_not_look_into_is_left_out() -> None:
+    fix = _fixed(_scaled_by_table, 40)
     assert fix.proven
     assert fix.plan.defs[0].range == Range(2, 29)
 

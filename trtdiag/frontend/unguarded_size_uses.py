@@ -25,21 +25,19 @@ import torch
 
 from trtdiag.frontend.guard_stacks import python_stack
 from trtdiag.frontend.program import SizeEscape
+from trtdiag.frontend.telling_lines import only_tells
 from trtdiag.graph.source import Frame, source_text, syntax_nodes
 from trtdiag.symbolic.float_factors import inexact
 
 TEXT = "makes text of a size"
 KIND = "asks whether a size is an int"
+LOOKUP = "looks a size up, and goes on where torch has none"
 EXPORT = "asks whether it is exported"
 TENS = "rounds a size to tens"
 FLOAT = "decides by floats of sizes that Python rounds more than once"
 _NUMBERS: dict[type, Any] = {torch.SymInt: 2, torch.SymFloat: 0.5, torch.SymBool: True}
 """What stands in the place of each while nothing is exported."""
 _ASKS_EXPORT = {name: getattr(torch.compiler, name) for name in ("is_exporting", "is_compiling")}
-_TELLING = frozenset(
-    ["print", "log", "debug", "info", "warn", "warning", "warning_once", "info_once", "error", "exception", "critical"]
-)
-"""Calls that say something to people, and to nothing in the model, beside those that check and may raise."""
 _MADE = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "sym_max", "sym_min", "neg", "abs")
 _ROUNDED = ("floor", "ceil", "trunc", "round", "int")
 _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -71,7 +69,7 @@ class _Watch:
 
     def note(self, how: str, frame: FrameType) -> None:
         asking = _asking(frame, through=how == FLOAT)
-        if asking is not None and not (how in (TEXT, EXPORT) and _tells(asking)):
+        if asking is not None and not (how in (TEXT, EXPORT) and only_tells(asking)):
             key = (asking.f_code.co_filename, asking.f_lineno, how)
             if key not in self.noted:
                 self.noted[key] = SizeEscape(how, python_stack(asking))
@@ -102,6 +100,16 @@ class _Watch:
             return answer
 
         return asked
+
+    def looked_up(self, plain: Callable[..., int]) -> Callable[..., int]:
+        def looked_up(value: Any) -> int:
+            try:
+                return plain(value)
+            except TypeError:
+                self.note(LOOKUP, sys._getframe(1))
+                raise
+
+        return looked_up
 
     def made(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         def made(*values: Any) -> Any:
@@ -148,6 +156,7 @@ class _Watch:
             for name in (*_MADE, *(f"r{name}" for name in _MADE)):
                 if hasattr(kind, f"__{name}__"):
                     yield kind, f"__{name}__", self.made(name, getattr(kind, f"__{name}__"))
+        yield torch.SymInt, "__hash__", self.looked_up(torch.SymInt.__hash__)
         yield torch.SymInt, "__round__", self.to_tens(torch.SymInt.__round__)
         for names, watched in ((_COMPARED, self.compared), (_ROUNDED, self.rounded)):
             for name in [each for each in names if hasattr(torch.SymFloat, f"__{each}__")]:
@@ -254,34 +263,6 @@ def _asking(frame: FrameType | None, *, through: bool) -> FrameType | None:
     return None
 
 
-def _tells(frame: FrameType) -> bool:
-    """Whether all statements in the frame's line only tell people something, or raise."""
-    line = frame.f_lineno
-    here = [each for each in _statements(frame.f_code.co_filename) if each.lineno <= line <= _end_of_own(each)]
-    return bool(here) and all(map(_is_told, here))
-
-
-def _end_of_own(statement: ast.stmt) -> int:
-    """The last line of a statement, without what stands in its body."""
-    body = getattr(statement, "body", None)
-    return max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno or statement.lineno
-
-
-def _is_told(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.If):
-        return all(_called(each) in _TELLING for each in (*statement.body, *statement.orelse))
-    name = _called(statement)
-    return isinstance(statement, ast.Raise) or name in _TELLING or name.lstrip("_").startswith(("check", "assert"))
-
-
-def _called(statement: ast.stmt) -> str:
-    """The name of what a statement calls, where it does nothing else."""
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
-        return ""
-    called = statement.value.func
-    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-
-
 @lru_cache(maxsize=1024)
 def _calls_type_alone(file: str) -> bool:
     """Whether a file names ``type`` to call it, and nowhere as the class that it is."""
@@ -290,9 +271,3 @@ def _calls_type_alone(file: str) -> bool:
     nodes = syntax_nodes(file)
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     return all(id(node) in called for node in nodes if isinstance(node, ast.Name) and node.id == "type")
-
-
-@lru_cache(maxsize=4)
-def _statements(file: str) -> tuple[ast.stmt, ...]:
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return tuple(node for node in syntax_nodes(file) if isinstance(node, ast.stmt) and not isinstance(node, kinds))
