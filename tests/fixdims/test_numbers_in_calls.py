@@ -278,6 +278,7 @@ UNTRACED = {
         "can't convert np.ndarray of type numpy.object_",
         "torch.arange or torch",
     ),
+    "torch.set_grad_enabled(h > 8)": ("argument 'enabled' must be bool, not SymBool", "bool(...) of the condition"),
     "y = x * [1.0, 2.0][h > 8]": ("list indices must be integers or slices, not SymBool", "one value if ... else"),
 }
 

@@ -64,6 +64,7 @@ INSTEAD_OF_NUMBER = {
 _INSTEAD_OF_ERROR = {
     "for divmod()": "n // k and n % k in place of divmod(n, k)",
     "unhashable type: non-nested SymInt": "comparisons (n == 8) in place of looking a size up in a dict, set or cache",
+    "must be bool, not SymBool": "bool(...) of the condition",
     "SymBool": "one value if ... else another in place of an index by a condition",
     "no callable sqrt method": "n ** 0.5 in place of np.sqrt(n)",
     "which has no callable": "torch.tensor(n) with a method of its own (.log(), .exp()) in place of NumPy's function",

@@ -9,7 +9,12 @@ from math import prod
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -154,6 +159,13 @@ def put_back(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
         with torch.no_grad():
             for tensor, value in before:
                 tensor.copy_(value)
+
+
+def with_values(result: Any) -> Any:
+    """``result`` of a model; raises a ``NotRunnableError`` where the model keeps what an export traced it with."""
+    if any(isinstance(leaf, FakeTensor) for leaf in pytree.tree_leaves(result)):
+        raise NotRunnableError("it keeps a tensor without values, of its export")
+    return result
 
 
 def most_elements(value: Any) -> int:

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, trusted_calls_checked
 from trtdiag.frontend.failing_op import MOST_ELEMENTS, Failing, Search, StoppedError, Watch, too_many
-from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError, ShapeRunner, put_back
+from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError, ShapeRunner, put_back, with_values
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.sized_inputs import InputMaker
 from trtdiag.graph.index_inputs import index_inputs
@@ -182,7 +182,7 @@ class RealRunner(ShapeRunner):
             args, kwargs = pytree.tree_unflatten(copies, self._spec)
             with put_back(self._model.buffers()), self._around(watch):
                 try:
-                    results.append(one(*args, **kwargs))
+                    results.append(with_values(one(*args, **kwargs)))
                 except (StoppedError, MemoryError, torch.OutOfMemoryError):
                     return None, False
                 except Exception as error:  # whatever the model raises, its program took the same
