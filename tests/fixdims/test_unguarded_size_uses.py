@@ -83,10 +83,13 @@ ESCAPES: list[Function] = [
     lambda x: x if torch.compiler.is_exporting() else x * 2,
     lambda x: x if is_compiling() else x * 2,
     lambda x: _scaled_by_table(x),
+    lambda x: x * (-1) ** x.shape[0],
+    lambda x: x * (-0.5) ** x.shape[0],
 ]
 NONE: list[Function] = [
     _says,
     lambda x: x * 2 if type(x.shape[1]) is int else type(x)([1.0]),
+    lambda x: x * 2 ** x.shape[0] * x.shape[0] ** 2 * (-1) ** x.shape[1],
     lambda x: x * 2 if isinstance(x.shape[0], int | torch.SymInt) else x,
     lambda x: x * 2 if f"{x.shape[1]}" == "3" else x,
     lambda x: x * 2 if isinstance(x.shape[0], tuple) else x,
@@ -133,6 +136,26 @@ def test_a_size_that_is_in_a_table_that_an_export_does_not_look_into_is_left_out
     fix = _fixed(_scaled_by_table, 40)
     assert fix.proven
     assert fix.plan.defs[0].range == Range(2, 29)
+
+
+def test_a_sign_by_a_size_is_compared_and_has_another_way() -> None:
+    fix = _fixed(lambda x: x * (-1) ** x.shape[0], 40)
+    assert fix.proven
+    assert (fix.plan.defs[0].range, fix.plan.leaves["x.shape[0]"].scale) == (Range(1, 19), 2)
+    assert torch.equal(fix.program.module()(torch.ones(3, 3)), -torch.ones(3, 3))
+    fix = _fixed(lambda x: x * (1 - 2 * (x.shape[0] % 2)), 40)
+    assert (fix.proven, fix.changes) == (True, ())
+
+
+def test_a_model_that_keeps_a_tensor_of_its_export_is_no_measure() -> None:
+    kept: list[torch.Tensor] = []
+
+    def added(x: torch.Tensor) -> torch.Tensor:
+        kept.append(torch.arange(3))
+        return x + kept[0]
+
+    fix = _fixed(added, 40)
+    assert fix.outcome.value == "unchanged"
 
 
 def test_a_size_that_only_what_is_not_exported_treats_otherwise_is_left_out() -> None:

@@ -22,7 +22,7 @@ from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.fixdims.sources import ModelSource, ProgramSource
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failed_export import told_of_model
-from trtdiag.frontend.unguarded_size_uses import EXPORT, FLOAT, KIND, LOOKUP, TENS, TEXT
+from trtdiag.frontend.unguarded_size_uses import EXPORT, FLOAT, KIND, LOOKUP, SIGN, TENS, TEXT
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Proof, ProofKind
 from trtdiag.symbolic.build import affine
@@ -39,6 +39,7 @@ _INSTEAD = {
     FLOAT: "torch.export joins such steps into one: compare whole numbers (10 * n >= 3 * m), which it guards exactly",
     TENS: "torch.export leaves it as it is: write 10 * round(n / 10)",
     KIND: "torch.export has no int there: ask isinstance(n, (int, torch.SymInt))",
+    SIGN: "torch.export has -1 ** n in its code, which Python reads as -(1 ** n): write 1 - 2 * (n % 2) for the sign",
     LOOKUP: "torch.export has no number there: compare the size (n == 30), which it guards",
     EXPORT: "what it does otherwise is in no program: let it do the same either way",
 }

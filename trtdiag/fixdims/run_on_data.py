@@ -53,8 +53,12 @@ def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recip
         failed = isinstance(error, FailsAtExampleError)
         return replace(tried, on_data=OnData(unrun=str(error), failed=failed, unseen=unseen))
     search = _Search(tried, plan, runner)
+    # Of one size all values first: those that are left out are no ends of its range then.
+    first = bool(tried.escapes) and search.of_one_size
+    unseen = search.unseen_of_model() if first else ""
     search.run()
-    unseen = search.unseen_of_model() if tried.escapes else ""
+    if tried.escapes and not first:
+        unseen = search.unseen_of_model()
     on_data = OnData(tuple(search.runs), search.unrun, unlike=runner.unlike, unseen=unseen)
     return replace(tried, on_data=on_data, conditions={**tried.conditions, **search.found})
 
@@ -69,6 +73,11 @@ class _Search:
         self.found: dict[Condition, GuardOrigin] = {}
         self.runs: list[Run] = []
         self.unrun = ""
+
+    @property
+    def of_one_size(self) -> bool:
+        """Whether one symbol decides all sizes."""
+        return len(self._choice().free) == 1
 
     def run(self) -> None:
         """Small sizes that are unequal, then the least, then the greatest that are not too large."""

@@ -32,6 +32,7 @@ from trtdiag.symbolic.float_factors import inexact
 TEXT = "makes text of a size"
 KIND = "asks whether a size is an int"
 LOOKUP = "looks a size up, and goes on where torch has none"
+SIGN = "raises a negative number to a size"
 EXPORT = "asks whether it is exported"
 TENS = "rounds a size to tens"
 FLOAT = "decides by floats of sizes that Python rounds more than once"
@@ -113,6 +114,8 @@ class _Watch:
 
     def made(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         def made(*values: Any) -> Any:
+            if name == "rpow" and values[1] < 0:
+                self.note(SIGN, sys._getframe(1))
             result = plain(*values)
             if type(result) is torch.SymFloat:
                 result.trtdiag_floats = _joined(name, values)  # type: ignore[attr-defined]  # ours alone
