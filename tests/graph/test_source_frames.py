@@ -79,3 +79,18 @@ def test_sympy_is_no_library_that_a_model_is_written_in() -> None:
     assert best == USER
     assert best is not None
     assert best.inside is None
+
+
+def test_a_folder_that_packages_were_installed_into_by_name_is_no_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by ``pip install --target``; a folder of the user's own says nothing of what was installed."""
+    for name in ("target", "own"):
+        (tmp_path / name / "models").mkdir(parents=True)
+        monkeypatch.syspath_prepend(tmp_path / name)
+    monkeypatch.syspath_prepend(tmp_path)  # the script's own folder comes first
+    (tmp_path / "target" / "models-1.0.dist-info").mkdir()
+    (tmp_path / "models-1.0.dist-info").mkdir()
+    there, own = (Frame(str(tmp_path / name / "models" / "net.py"), 3, "forward") for name in ("target", "own"))
+    assert (there.package, there.short) == ("models", "models/net.py:3")
+    assert (own.package, own.short) == (None, str(own))

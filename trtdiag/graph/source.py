@@ -7,7 +7,9 @@ import linecache
 import os
 import re
 import stat
+import sys
 import sysconfig
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -24,9 +26,10 @@ _LARGEST_BYTES = 8 * 2**20
 @lru_cache(maxsize=4096)
 def _package(file: str) -> str | None:
     parts = PurePath(file.replace("\\", "/")).parts
+    start = _installed(parts)
+    if start:
+        return parts[start].removesuffix(".py")
     for index, part in enumerate(parts[:-1]):
-        if part in _PACKAGES:
-            return parts[index + 1].removesuffix(".py")
         # A checkout of this package, here or on another machine: its folder with a file that this package has.
         if part == OWN and _HERE.joinpath(*parts[index + 1 :]).is_file():
             return OWN
@@ -34,6 +37,26 @@ def _package(file: str) -> str | None:
         return "python"
     # A source checkout or a foreign machine's stdlib: recognise the folders that torch itself is made of.
     return "torch" if "/torch/nn/" in file or "/torch/_" in file else None
+
+
+def _installed(parts: Sequence[str]) -> int:
+    """Where in a file's path the name of an installed package stands; 0 where none does."""
+    for index, part in enumerate(parts[:-1]):
+        if part in _PACKAGES:
+            return index + 1
+    own = _install_folders(tuple(sys.path[1:]))
+    return next((len(folder) for folder in own if parts[: len(folder)] == folder and len(parts) > len(folder)), 0)
+
+
+@lru_cache(maxsize=8)
+def _install_folders(searched: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Folders of other names that packages were installed into, as by ``pip install --target``: those that say so."""
+    found = []
+    for each in searched:
+        folder = Path(each)
+        if folder.name not in _PACKAGES and folder.is_absolute() and any(folder.glob("*.dist-info")):
+            found.append(folder.parts)
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)
@@ -81,7 +104,7 @@ class Frame:
     def short(self) -> str:
         """``transformers/modeling_utils.py:88`` for a line of an installed package, else the whole place."""
         parts = PurePath(self.file.replace("\\", "/")).parts
-        start = next((index + 1 for index, part in enumerate(parts) if part in _PACKAGES), 0)
+        start = _installed(parts)
         return f"{'/'.join(parts[start:]) if start else self.file}:{self.line}"
 
     def __str__(self) -> str:
