@@ -102,3 +102,31 @@ GONE = """
     for name in range(3):
         step(f"step {name}")
 """
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            'raise ImportError("libcudart.so.13: cannot open shared object file")',
+            "ImportError: libcudart.so.13: cannot",
+        ),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        (
+            'raise ModuleNotFoundError("No module named \'torch\'", name="torch")',
+            "ModuleNotFoundError: No module named",
+        ),
+    ],
+)
+def test_a_pytorch_that_cannot_be_imported_is_named(body: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text(f"{body}\n")
+    (tmp_path / "model.pt2").write_bytes(b"")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-m", "trtdiag", "analyze", "model.pt2"]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "error: PyTorch cannot be imported" in ended.stderr
+    assert why in ended.stderr
+    assert "torch-not-importable" in ended.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".txt"] == []

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from trtdiag.errors import InternalError, TrtdiagError, UserError
+from trtdiag.errors import InternalError, PlatformError, TrtdiagError, UserError
 from trtdiag.files.atomic_write import write_whole
 from trtdiag.wording import first_line
 
@@ -40,6 +40,23 @@ def exited(error: SystemExit) -> UserError:
         fix="take the call out: a model's forward has to return",
         reference="code-exited",
     )
+
+
+def as_ours(error: Exception) -> TrtdiagError:
+    """An exception that should not have happened: that PyTorch cannot be imported, or a bug of ours."""
+    missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+    if "torch" not in sys.modules and (missing or any(map(_imports_torch, traceback.extract_tb(error.__traceback__)))):
+        return PlatformError(
+            "PyTorch cannot be imported",
+            because=f"{type(error).__name__}: {first_line(error, 'no message')}",
+            fix=f"mend or install it again for {sys.executable}: python -c 'import torch' has to pass there",
+            reference="torch-not-importable",
+        )
+    return as_internal(error)
+
+
+def _imports_torch(frame: traceback.FrameSummary) -> bool:
+    return frame.name == "<module>" and Path(frame.filename).parts[-2:] == ("torch", "__init__.py")
 
 
 def as_internal(error: Exception) -> InternalError:

@@ -52,7 +52,7 @@ def _code(arguments: list[str], guard: Guard | None) -> int:
     from click.shell_completion import shell_complete
 
     from trtdiag.cli.commands import cli
-    from trtdiag.cli.error_output import as_internal, exited, show
+    from trtdiag.cli.error_output import as_ours, exited, show
     from trtdiag.cli.streams import own_standard_output
     from trtdiag.cli.warning_output import told_warnings
     from trtdiag.errors import TrtdiagError
@@ -84,7 +84,7 @@ def _code(arguments: list[str], guard: Guard | None) -> int:
     except SystemExit as error:  # ours end with codes
         return show(exited(error), debug=debug)
     except Exception as error:  # the last door: our own bug, shown as one
-        return show(as_internal(error), debug=debug)
+        return show(as_ours(error), debug=debug)
 
 
 def _leave(guard: Guard | None) -> None:
