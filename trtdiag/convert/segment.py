@@ -151,7 +151,7 @@ class _Segment:
         value = self._builder.input(name, dtype, [*shape, 2] if as_pairs else shape)
         self._write.sizes.note(value)
         if as_pairs:
-            value = self._write.squeeze(self._write.part(value, len(shape), 0, 1), [len(shape)])
+            value = self._write.gather(value, self._write.constant(torch.tensor(0, dtype=torch.int32)), len(shape))
         self._interpreter.known[node] = value
         return Crossing(name, program, engine, as_pairs=as_pairs)
 
