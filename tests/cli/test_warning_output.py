@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.harness.forked_runs import run_forked
 from trtdiag.cli.main import main
 from trtdiag.cli.warning_output import told_warnings
 
@@ -42,8 +44,11 @@ def warned(recwarn: pytest.WarningsRecorder, *options: str, factory: str = "warn
 def logged(folder: Path, *options: str, torch_logs: str = "") -> str:
     """What a process of its own writes to stderr besides warnings, which the tests keep to themselves."""
     asked = ["analyze", "warning_factory:build", "--no-html", "--fail-on", "never", *options]
-    before = f"import os; os.environ['TORCH_LOGS'] = {torch_logs!r}; " if torch_logs else ""
-    ended = run_forked(f"{before}from trtdiag.cli.main import main; main({asked!r})", cwd=folder)
+    # Not forked: torch sets its logs up once, and other tests change that.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    environment |= {"TORCH_LOGS": torch_logs} if torch_logs else {}  # torch ends in an error where it is empty
+    command = [sys.executable, "-m", "trtdiag", *asked]
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended.stderr
 

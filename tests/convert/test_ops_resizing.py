@@ -54,13 +54,9 @@ def _image(dims: int) -> torch.Tensor:
     return torch.randn([2, 3, 11, 7, 5][: 2 + dims])
 
 
-# An axis more is a number more: volumes are slow here, and quick in test_samples.
-_FLAT_ONLY = [pytest.param(name, marks=pytest.mark.slow if name.endswith("3d") else ()) for name in _NEAREST]
-
-
 # Quick: of images; all of them have samples.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "upsample_nearest2d" else pytest.mark.slow) for name in _FLAT_ONLY]
+    "name", [pytest.param(name, marks=() if name == "upsample_nearest2d" else pytest.mark.slow) for name in _NEAREST]
 )
 def test_nearest_by_factor(name: str) -> None:
     dims = int(name[-2])
