@@ -122,3 +122,18 @@ def test_the_last_of_a_tensor_are_no_table_and_have_another_way(size: int) -> No
     for n in (2, 15, 16, 17, 40):
         x = torch.randn(3, n)
         assert torch.equal(program(x), Last()(x))
+
+
+def test_sizes_at_which_torchs_own_algebra_contradicts_itself_are_the_examples() -> None:
+    """Of ``int(-n / 7)`` torch records ``(-n) // 7 == -3``, and finds that inconsistent for n = 24 (2.13)."""
+
+    class Negative(nn.Module):
+        def forward(self, x: Tensor, y: Tensor) -> Tensor:
+            return x * int(-x.shape[0] / 7) + y.sum()
+
+    n, m = Dim("n", min=2, max=40), Dim("m", min=2, max=40)
+    fix = trtdiag.fix_dims(Negative(), (torch.ones(24), torch.ones(5)), dynamic_shapes=({0: n}, {0: m}))
+    assert (fix.outcome.value, fix.proven) == ("changed", True)
+    assert fix.plan.leaves["x.shape[0]"].value in (None, 24)  # a torch that takes it keeps 21 to 27
+    y = torch.randn(9)
+    assert torch.equal(fix.program.module()(torch.ones(24), y), Negative()(torch.ones(24), y))

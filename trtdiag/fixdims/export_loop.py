@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from re import findall
 from time import thread_time
 
 from trtdiag.dims.compare_plans import same_plan
@@ -258,13 +259,9 @@ class Search:
     def _respelled(self, plan: Plan, tried: Tried) -> Plan | None:
         """Other words for a plan that is proven and that torch refuses."""
         names = refused_names(tried.message)
-        if tried.unread:
-            return self._pinned(plan, tried, names)
-        new = respelled(plan, names)
+        new = None if tried.unread else respelled(plan, names)
         if new is None:
-            self.found.failure = tried.message
-            self.found.notes.append("the sizes satisfy every condition that was read, and torch.export refuses them")
-            return None
+            return self._pinned(plan, tried, names)
         for site, leaf in new.leaves.items():
             if leaf != plan.leaves.get(site):
                 self.notebook.of(site).kind = "hint"
@@ -273,16 +270,21 @@ class Search:
         return new
 
     def _pinned(self, plan: Plan, tried: Tried, names: Sequence[str]) -> Plan | None:
-        """The refused dims at their example: with a condition unread, a refusal of torch's may well be right."""
-        refused = {definition.name for definition in plan.defs} & set(names)
-        sizes = {**self.examples, **plan.sizes}
+        """The refused dims at their example: a condition is not read, or torch's own algebra contradicts itself."""
+        refused, told = {definition.name for definition in plan.defs} & set(names), set(findall(r"\w+", tried.message))
+        sizes, text = {**self.examples, **plan.sizes}, "torch.export refuses other sizes, in whatever words"
         held = {s: sizes[s] for s, leaf in plan.leaves.items() if leaf.root in refused and s in sizes}
+        if tried.unread:
+            unread = "; ".join(in_words(guard.text, tried.names) for guard in tried.unread[:2])
+            text = f"torch.export refuses it, and a condition could not be read: {unread}"
+        else:
+            sites = {dim.site for dim, _leaf in dims_in(tried.inputs, plan) if free_symbols(dim.expr) & told}
+            held |= {site: sizes[site] for site in sites if site in sizes}
         if not held:
             self.found.failure = tried.message
+            self.found.notes.append("the sizes satisfy every condition that was read, and torch.export refuses them")
             return None
-        unread = "; ".join(in_words(guard.text, tried.names) for guard in tried.unread[:2])
-        text = f"torch.export refuses it, and a condition could not be read: {unread}"
-        why = Reason(text, tried.unread[0].stack, "torch.export")
+        why = Reason(text, tried.unread[0].stack if tried.unread else tried.stack, "torch.export")
         for site in held:
             self.notebook.of(site).because([why])
         return plan.with_static(held)
