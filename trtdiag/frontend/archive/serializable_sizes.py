@@ -50,7 +50,8 @@ def _unread_roots(exported: ExportedProgram) -> list[tuple[Node, int, int, int]]
     plain = {str(expr) for _node, _dim, expr in given if expr.is_Symbol}
     if env is None or all(str(symbol) in plain for _node, _dim, expr in given for symbol in expr.free_symbols):
         return []
-    open_ = {str(s) for _node, _dim, e in sizes if env.bound_sympy(e).lower < 0 for s in e.free_symbols} - plain
+    distinct = {expr for _node, _dim, expr in sizes}
+    open_ = {str(s) for expr in distinct if env.bound_sympy(expr).lower < 0 for s in expr.free_symbols} - plain
     found: dict[str, tuple[Node, int, int, int]] = {}
     for node, dim, expr in given if open_ else []:
         try:
