@@ -20,6 +20,7 @@ ORDER = (
     "grouping",
     "wording",
     "timed_steps",
+    "garbage_collection",
     "import_hook",
     "arguments",
     "asked_bounds",

@@ -27,6 +27,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.frontend.quick_sizes import quick_sizes
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.torch_lock import TORCH_TURN
+from trtdiag.garbage_collection import uncollected
 from trtdiag.graph.node_kinds import NodeKind, walk
 from trtdiag.graph.values import NodeReader
 from trtdiag.grouping import grouped
@@ -159,22 +160,6 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Leave cyclic garbage alone while a captured program is examined, or is given other weights.
-
-    An exported program is a million small objects: every full collection walks all of them, and facts, being values,
-    make no cycles.  On 12,000 nodes one collection took longer than any stage.
-    """
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _facts(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from trtdiag.garbage_collection import uncollected
 from trtdiag.options import MIB
 
 Work = Callable[[int], None]
@@ -57,13 +58,13 @@ class Gpu:
             # Other threads may allocate meanwhile; what this thread may not do while it records is an error.
             graph.capture_begin(capture_error_mode="thread_local")
             try:
-                work(int(stream.cuda_stream))
-            finally:
-                try:
-                    graph.capture_end()
-                except RuntimeError:
-                    _end_generators_recording(device)
-                    raise
+                with uncollected():
+                    work(int(stream.cuda_stream))
+            except BaseException:  # after it CUDA only says that there was one
+                with suppress(RuntimeError):
+                    _end(graph, device)
+                raise
+            _end(graph, device)
         return graph.replay
 
     def mark(self, device: torch.device, stream: int) -> Mark:
@@ -82,6 +83,19 @@ class Gpu:
         stream = torch.cuda.current_stream(memory.device)
         stream.wait_event(mark)
         memory.record_stream(stream)
+
+
+def _end(graph: torch.cuda.CUDAGraph, device: torch.device) -> None:
+    """End a recording.
+
+    Raises:
+        RuntimeError: CUDA refused it.
+    """
+    try:
+        graph.capture_end()
+    except RuntimeError:
+        _end_generators_recording(device)
+        raise
 
 
 def _end_generators_recording(device: torch.device) -> None:
