@@ -81,7 +81,8 @@ without RotaryEmbedding, shared heads, and the set of layers that several attent
 
 One call of each op with a converter, static, in the dtype that its first sample has: the layers of its network but
 constants, in the order in which they first come. Emitters may write further ones. "{same}" where the layers are those
-of 8.6; "PyTorch" with the reason's code where the call stays there.
+of 8.6; "PyTorch" with the reason's code where the call stays there. On 8.6, which has no int64, a Gather for each int64
+input, which takes the low halves, is left out.
 
 Of {all} overloads with a converter {differ} become other layers on some target than on 8.6, {same_count} the same on
 all, and of {missing} torch has no sample under a name like theirs.
@@ -181,7 +182,10 @@ def _layers(sample: Sample, target: Target) -> str | None:
     if outcome.converted is None:
         codes = sorted({limit.code for limit in outcome.limits.values()})
         return f"PyTorch: {', '.join(codes)}" if codes else None
-    kinds = Counter(placed.layer.kind for placed in outcome.converted.network.layers)
+    network = outcome.converted.network
+    crossings = zip(network.inputs, outcome.converted.inputs, strict=True)
+    pairs = {port.tensor for port, crossing in crossings if crossing.as_pairs}
+    kinds = Counter(placed.layer.kind for placed in network.layers if not pairs.intersection(placed.inputs))
     kinds.pop("Constant", None)
     return ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items()) or "none"
 

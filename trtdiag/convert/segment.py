@@ -151,7 +151,10 @@ class _Segment:
         value = self._builder.input(name, dtype, [*shape, 2] if as_pairs else shape)
         self._write.sizes.note(value)
         if as_pairs:
-            value = self._write.gather(value, self._write.constant(torch.tensor(0, dtype=torch.int32)), len(shape))
+            reads = next(one for op in self._segment.ops if node in (one := self._nodes[op]).all_input_nodes)
+            with self._builder.at(self._interpreter.origin(reads)):
+                # No slice: TensorRT 8.6.0 gives a sort of what a Slice and a Shuffle leave of pairs other elements.
+                value = self._write.gather(value, self._write.constant(torch.tensor(0, dtype=torch.int32)), len(shape))
         self._interpreter.known[node] = value
         return Crossing(name, program, engine, as_pairs=as_pairs)
 
