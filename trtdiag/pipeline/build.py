@@ -141,7 +141,7 @@ class Builder:
         Raises:
             EngineBuildError: It is refused, too.
         """
-        self.progress(f"TensorRT refuses an engine: building a part of it, {len(network.layers):,} layers")
+        self.progress(f"an engine was not built: looking for the op, in its first {len(network.layers):,} layers")
         plan = state.plan
         profile = self._profile(state, network)
         build_engine(self._backend, network, profile, replace(plan.options, engine_cache=None), plan.target)
