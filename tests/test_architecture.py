@@ -20,7 +20,6 @@ ORDER = (
     "grouping",
     "wording",
     "timed_steps",
-    "garbage_collection",
     "import_hook",
     "arguments",
     "asked_bounds",

@@ -27,7 +27,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.frontend.quick_sizes import quick_sizes
 from trtdiag.frontend.resolve_source import resolve_source
 from trtdiag.frontend.torch_lock import TORCH_TURN
-from trtdiag.garbage_collection import uncollected
+from trtdiag.graph.garbage_collection import uncollected
 from trtdiag.graph.node_kinds import NodeKind, walk
 from trtdiag.graph.values import NodeReader
 from trtdiag.grouping import grouped

@@ -23,7 +23,7 @@ from trtdiag.errors import UserError, VerificationError
 from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.frontend.rebuilt_program import rebuilt_program
-from trtdiag.garbage_collection import uncollected
+from trtdiag.graph.garbage_collection import uncollected
 from trtdiag.options import Progress
 from trtdiag.pipeline.verify import verify_saved
 from trtdiag.runtime.compiled import CompiledProgram

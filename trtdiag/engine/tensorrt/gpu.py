@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from trtdiag.garbage_collection import uncollected
+from trtdiag.graph.garbage_collection import uncollected
 from trtdiag.options import MIB
 
 Work = Callable[[int], None]
