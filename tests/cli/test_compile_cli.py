@@ -291,3 +291,16 @@ def test_a_missing_gpu_is_told_before_the_diagnosis(
 def test_verify_of_what_was_not_compiled(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("verify", "model.pt2") == 2
     assert "no program that trtdiag compiled" in capsys.readouterr().err
+
+
+def test_int64_of_the_oldest_target_is_said_to_enter_as_pairs(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dims = ({0: torch.export.Dim("rows", min=1, max=9)},)
+    program = torch.export.export(torch.nn.Embedding(11, 3), (torch.arange(5),), dynamic_shapes=dims)
+    torch.export.save(program, model / "model.pt2")
+    for target, expected in (
+        ("8.6", "int32[input.shape[0], 2], the pairs of an int64"),
+        ("10.16", "int64[input.shape[0]]"),
+    ):
+        options = ("--target", target, "--backend", "reference", "--no-html", "--force", "--min-segment-ops", "1")
+        assert run("compile", "model.pt2", *options) == 0
+        assert f"  in     input {expected}\n" in capsys.readouterr().out

@@ -86,7 +86,9 @@ def _engine(
     ops, layers = len(converted.segment.ops), len(converted.network.layers)
     yield Text(f"engine {index}: {amount(ops, 'op')}, {amount(layers, 'layer')}", style="bold")
     inputs = [
-        f"{port.name} {tensor_text(port.dtype, port.dims, names)}" for port in manifest.inputs if port.value is None
+        f"{port.name} {tensor_text(port.dtype, port.dims, names)}{', the pairs of an int64' if each.as_pairs else ''}"
+        for each, port in zip(converted.inputs, manifest.inputs, strict=True)
+        if port.value is None
     ]
     outputs = [f"{port.name} {output_text(manifest, port, names)}" for port in manifest.outputs]
     sizes = engine_sizes(manifest, names)
