@@ -253,45 +253,20 @@ def test_a_recording_that_failed_is_followed_by_one_that_frees_the_generator(mon
     assert len(Capture.made) == 3
 
 
-class Refusing:
-    """CUDA's recording of a graph: after an error in it, its end is refused, too."""
-
-    def __init__(self, ended: list[bool]) -> None:
-        self.ended, self.good = ended, True
-
-    def capture_begin(self, **_: object) -> None:
-        self.good = True
-
-    def capture_end(self) -> None:
-        self.ended.append(self.good)
-        if not self.good:
-            raise RuntimeError("operation failed due to a previous error during capture")
-
-    def replay(self) -> None:
-        """Nothing runs."""
-
-
 def test_a_recording_is_not_collected_in_and_tells_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended: list[bool] = []
-    graphs: list[Refusing] = []
+    """What the collector lets go of may give memory back, which CUDA does not allow in a recording."""
+    monkeypatch.setattr(Capture, "made", [])
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Capture)
+    monkeypatch.setattr(torch.cuda, "stream", lambda _stream: nullcontext())
+    monkeypatch.setattr(gpu, "_recording_stream", lambda _index: SimpleNamespace(cuda_stream=7))
+    collecting: list[bool] = []
 
-    def made() -> Refusing:
-        graphs.append(Refusing(ended))
-        return graphs[-1]
-
-    def fails(_: int) -> None:
-        graphs[-1].good = False
+    def fails(_stream: int) -> None:
+        collecting.append(gc.isenabled())
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    collecting: list[bool] = []
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", made)
-    monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
-    monkeypatch.setattr(gpu, "_recording_stream", lambda _: SimpleNamespace(cuda_stream=5))
-    real, device = gpu.Gpu(), torch.device("cpu")
-    # What is let go of by the collector may give memory back, which CUDA does not allow in a recording.
-    assert real.record(device, lambda stream: collecting.append(gc.isenabled() or stream != 5)) == graphs[-1].replay
-    assert (collecting, gc.isenabled(), ended) == ([False], True, [True])
-    with pytest.raises(RuntimeError, match="not permitted"):
-        real.record(device, fails)
-    assert ended == [True, False, True]  # the last lets PyTorch make random numbers again
-    assert gc.isenabled()
+    with pytest.raises(RuntimeError, match="not permitted"):  # and not what CUDA says at the end
+        gpu.Gpu().record(torch.device("cpu"), fails)
+    assert [each.events for each in Capture.made] == [["thread_local", "end"]] * 2
+    gpu.Gpu().record(torch.device("cpu"), lambda _stream: collecting.append(gc.isenabled()))
+    assert (collecting, gc.isenabled()) == ([False, False], True)
