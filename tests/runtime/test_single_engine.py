@@ -13,8 +13,11 @@ from torch.export import Dim
 
 from tests.runtime.compiling import NARROW, compiled
 from trtdiag.errors import ShapeOutOfRangeError, UserError
+from trtdiag.options import CompileOptions, PartitionOptions
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.runtime import engine_cache
 from trtdiag.runtime.compiled import CompiledProgram
+from trtdiag.runtime.segment_program import segment_program
 
 ROWS = {0: Dim("rows", min=1, max=11)}
 
@@ -157,3 +160,17 @@ def test_engines_are_freed_with_their_program() -> None:
     del program
     gc.collect()
     assert runner() is None
+
+
+def test_pytorch_s_code_in_the_place_of_an_engine_takes_the_same_pairs() -> None:
+    model, plan = Tokens().eval(), PartitionOptions(min_segment_ops=0)
+    exported = torch.export.export(model, (torch.randint(0, 31, (3,)),), dynamic_shapes={"ids": ROWS})
+    state = compile_in_stages(exported, CompileOptions("8.6", "reference", partition=plan, verify=False))
+    (one,) = state.converted
+    assert [crossing.as_pairs for crossing in one.inputs] == [True]
+    alone = segment_program(state.plan.source, one, state.plan.sizes.opt, "cpu").module()
+    for rows in (1, 7, 11):
+        ids = torch.randint(0, 31, (rows,))
+        for crossing, actual in zip(one.outputs, alone(one.inputs[0].entering(ids)), strict=True):
+            expected = dict(zip(("argmax", "tanh"), model(ids), strict=True))[crossing.node]
+            torch.testing.assert_close(actual.to(crossing.program_dtype), expected)
