@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from tests.harness.rows import thinned
+from trtdiag.cli import main
+from trtdiag.engine import parallel_builds
 
 PROGRAM = """
 import os, signal, sys, threading, time
@@ -168,3 +171,17 @@ def test_little_is_imported_before_ctrl_c_is_answered() -> None:
     )
     ours = {"trtdiag", "trtdiag.cli", "trtdiag.cli.main", "trtdiag.import_hook"}
     assert {*done.stdout.split()} - {"__future__"} == ours, done.stderr
+
+
+def test_a_build_that_nobody_waits_for_is_told_when_the_command_leaves(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended, codes = Event(), list[int]()
+    monkeypatch.setattr(parallel_builds, "_BUILDING", [ended])
+    monkeypatch.setattr(os, "_exit", codes.append)
+    main._leave(None)
+    assert codes == [130]
+    assert "TensorRT is still building" in capsys.readouterr().err
+    ended.set()
+    main._leave(None)
+    assert codes == [130]

@@ -170,6 +170,11 @@ def engine_name(index: int, count: int) -> str:
     return f"engine {index} ({index + 1} of {count})" if count > 1 else "the engine"
 
 
+def unfinished() -> bool:
+    """Whether a build that nobody waits for is still going on."""
+    return any(not ended.is_set() for ended in _BUILDING)
+
+
 def _wait(ends: Sequence[Event], most_s: float | None = None) -> None:
     left = most_s
     for ended in ends:
