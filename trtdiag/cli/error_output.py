@@ -62,12 +62,11 @@ def _imports_torch(frame: traceback.FrameSummary) -> bool:
 def as_internal(error: Exception) -> InternalError:
     """An exception that should not have happened, as our bug, with a file that lets us see it."""
     text = "".join(traceback.format_exception(error))
-    import torch
-
     import trtdiag
 
+    torch = getattr(sys.modules.get("torch"), "__version__", "none")  # not imported: that may be what failed
     facts = (
-        f"trtdiag {trtdiag.__version__}, torch {torch.__version__}, Python {platform.python_version()}, "
+        f"trtdiag {trtdiag.__version__}, torch {torch}, Python {platform.python_version()}, "
         f"{platform.platform()}\ncommand: {' '.join(sys.argv)}\n\n"
     )
     path = Path(f"trtdiag-crash-{sha256(text.encode()).hexdigest()[:8]}.txt")
