@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trtdiag.arguments import checked, function, instance, optional, path_or, unknown, wrong
 from trtdiag.artifact.load import load_anywhere
 from trtdiag.engine.backend import Backend, get_backend
-from trtdiag.engine.own_processes import own_processes
+from trtdiag.engine.isolated_builds import isolated_builds
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import built_profile
 from trtdiag.errors import ArtifactError
@@ -104,7 +104,7 @@ def rebuild(
     begun = time.perf_counter()
     networks = [_network(program, index, call) for index, call in enumerate(calls)]
     profiles = [built_profile(call.manifest) for call in calls]
-    with own_processes(builder, chosen) as apart:
+    with isolated_builds(builder, chosen) as apart:
         engines = build_engines(apart, list(zip(networks, profiles, strict=True)), chosen, version, progress)
     pairs = zip(engines, calls, strict=True)
     manifests = [replace(engine.manifest, assumed=call.manifest.assumed) for engine, call in pairs]

@@ -126,7 +126,7 @@ class Backend(ABC):
         device: The type of device that its engines run on (``cpu``, ``cuda``).
         builds: Whether programs are compiled for it.
         may_crash: Whether a build may end its process.
-        builders: What builds in its place (``own_processes``); ``None``: it builds in this process.
+        builders: What builds in its place (``isolated_builds``); ``None``: it builds in this process.
     """
 
     name: str

@@ -9,7 +9,7 @@ from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import TRACING, Reason
-from trtdiag.frontend.data_dependent.other_ways import open_number
+from trtdiag.frontend.data_dependent.replacements import open_number
 
 if TYPE_CHECKING:
     from trtdiag.fixdims.export_loop import Search

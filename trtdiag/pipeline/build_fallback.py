@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from trtdiag.engine.build import Engine
-from trtdiag.engine.own_processes import BUILDER_ENDED
+from trtdiag.engine.isolated_builds import BUILDER_ENDED
 from trtdiag.errors import EngineBuildError
 from trtdiag.graph.limit import Limit
 from trtdiag.network import Network, Origin

@@ -8,7 +8,7 @@ from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
 from trtdiag.engine.backend import BUILDERS, get_backend
-from trtdiag.engine.own_processes import own_processes
+from trtdiag.engine.isolated_builds import isolated_builds
 from trtdiag.engine.reference import borrowed_weights
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
 from trtdiag.options import CompileOptions, Progress
@@ -79,7 +79,7 @@ def compared(
     parts = size_profiles(program, EngineSizes(program).box, options.profiles, options.opt) if options.profiles else ()
     volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
     borrowed = borrowed_weights(one.network for one in state.converted)
-    with own_processes(backend, options) as engines.builder, borrowed as borrowing:
+    with isolated_builds(backend, options) as engines.builder, borrowed as borrowing:
         found = Comparison(
             beside(facts.program, run),
             run,

@@ -19,7 +19,7 @@ from trtdiag.calibration.batches import Batches
 from trtdiag.calibration.facts import QuantizationFacts
 from trtdiag.converter_packages import failures
 from trtdiag.engine.backend import get_backend, refuse_as_builder
-from trtdiag.engine.own_processes import own_processes
+from trtdiag.engine.isolated_builds import isolated_builds
 from trtdiag.errors import DiagnosisError
 from trtdiag.files.same_file import Named, refuse_same
 from trtdiag.frontend.capture import Source, unchanged
@@ -153,7 +153,7 @@ def _compiled(
         options = replace(options, backend=None, optimize=LATENCY)
     if options.optimize == LATENCY:
         refuse_other_weights(options)
-    backend = until_compiled.enter_context(own_processes(get_backend(options.backend), options))
+    backend = until_compiled.enter_context(isolated_builds(get_backend(options.backend), options))
     refuse_as_builder(backend)
     target = backend.target(options.target)
     options = replace(options, gpu=backend.chosen_gpus(target, options.gpu))

@@ -18,7 +18,7 @@ from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build import Engine
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.engine_bytes import Blob
-from trtdiag.engine.own_processes import BUILDER_ENDED, own_processes
+from trtdiag.engine.isolated_builds import BUILDER_ENDED, isolated_builds
 from trtdiag.engine.parallel_builds import engine_name
 from trtdiag.engine.profiles import network_profile
 from trtdiag.errors import EngineBuildError
@@ -74,7 +74,7 @@ def try_builds(
     asked = backend.chosen_gpus(release, gpus)
     plan, converted = convert_segments(replace(plan, options=replace(plan.options, gpu=asked)))
     state = State(facts, plan, converted)
-    with own_processes(backend, plan.options) as apart:
+    with isolated_builds(backend, plan.options) as apart:
         builds = _Builds(apart, progress, limit_s)
         engines = tuple(builds.engine(index, one.network, state) for index, one in enumerate(converted))
         remedies: tuple[str, ...] = ()

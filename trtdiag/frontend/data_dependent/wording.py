@@ -15,7 +15,7 @@ from trtdiag.frontend.data_dependent.assume import Undecided
 from trtdiag.frontend.data_dependent.example_values import EXPORT_MODULE, made_at
 from trtdiag.frontend.data_dependent.insertion_points import before, statement_at
 from trtdiag.frontend.data_dependent.local_names import LocalNames
-from trtdiag.frontend.data_dependent.other_ways import asked_for_number, causal_argument, in_while, open_number
+from trtdiag.frontend.data_dependent.replacements import asked_for_number, causal_argument, in_while, open_number
 from trtdiag.frontend.guard_stacks import running_op, with_code
 from trtdiag.frontend.torch_private import backed_hints, value_range
 from trtdiag.graph.source import Frame, Stack

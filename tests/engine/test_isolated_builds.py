@@ -16,12 +16,12 @@ import torch
 from tests.engine.linear_network import PROFILE, linear, linear_network
 from tests.engine.standin_builder import Fork, Standin, register
 from tests.harness.logged import listening
-from trtdiag.engine import own_processes as owning, parallel_builds as building
+from trtdiag.engine import isolated_builds as owning, parallel_builds as building
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.engine_bytes import sha256_of
-from trtdiag.engine.own_processes import own_processes
+from trtdiag.engine.isolated_builds import isolated_builds
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.errors import EngineBuildError
 from trtdiag.network import DType, Network, NetworkBuilder, Origin
@@ -66,7 +66,7 @@ def _one(backend: Backend, wanted: tuple[Network, Any], watch: Watch | None = No
 
 @pytest.fixture
 def apart(started: list[Fork]) -> Iterator[Backend]:
-    with own_processes(get_backend("standin"), CompileOptions()) as backend:
+    with isolated_builds(get_backend("standin"), CompileOptions()) as backend:
         yield backend
     assert all(each.returncode is not None for each in started)
 
@@ -138,7 +138,7 @@ def test_as_many_are_started_as_are_built_at_once_and_there_is_room_for(
     room: bool, apart: Backend, started: list[Fork], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not room:
-        monkeypatch.setattr(owning.OwnProcesses, "_room", lambda self: not self._all)
+        monkeypatch.setattr(owning.IsolatedBuilds, "_room", lambda self: not self._all)
     wanted = [_linear(number) for number in range(6)]
     found = build_engines(apart, wanted, CompileOptions(build_jobs=3), TARGET)
     assert len({sha256_of(each.blob) for each in found}) == 6
@@ -147,9 +147,9 @@ def test_as_many_are_started_as_are_built_at_once_and_there_is_room_for(
 
 def test_another_one_takes_memory_of_the_gpu(apart: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     processes = apart.builders
-    assert isinstance(processes, owning.OwnProcesses)
+    assert isinstance(processes, owning.IsolatedBuilds)
     monkeypatch.setattr(owning, "free_mib", lambda: 1000)
-    monkeypatch.setattr(owning.OwnProcesses, "_gpu", lambda _self: 0)
+    monkeypatch.setattr(owning.IsolatedBuilds, "_gpu", lambda _self: 0)
     assert processes._room()  # of the first one it is found out
     monkeypatch.setattr(processes, "_all", [None])
     assert not processes._room()
@@ -205,7 +205,7 @@ def test_weights_are_written_once_and_stay_out_of_the_pipe(
     assert first.blob == again.blob == _one(get_backend("standin"), wanted).blob
     assert max(sent) < 10_000
     processes = apart.builders
-    assert isinstance(processes, owning.OwnProcesses)
+    assert isinstance(processes, owning.IsolatedBuilds)
     size = os.fstat(processes._weights.file.fileno()).st_size
     assert 300 * 333 * (4 + 2 + 1) <= size < 300 * 333 * (4 + 2 + 1) + 3 * 16
 
@@ -223,7 +223,7 @@ def test_where_none_can_be_had_engines_are_built_here(why: str, monkeypatch: pyt
         monkeypatch.setattr(type(here), "built_by", lambda _self: "a GPU", raising=False)
     if why == "no room":
         monkeypatch.setattr(owning, "disk_usage", lambda _place: type("Room", (), {"free": 0}))
-    with listening() as heard, own_processes(here, CompileOptions()) as backend:
+    with listening() as heard, isolated_builds(here, CompileOptions()) as backend:
         blobs = [backend.builders.build(*_linear(), CompileOptions(), TARGET, Watch()) for _ in range(2)]
     assert sha256_of(blobs[0]) == sha256_of(blobs[1])
     assert f"built by {os.getpid()}" in heard.messages
@@ -243,7 +243,7 @@ def test_it_is_made_ready_for_the_gpu_that_is_current(monkeypatch: pytest.Monkey
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     monkeypatch.setattr(Standin, "device", "cuda")
-    with own_processes(get_backend("standin"), CompileOptions()) as backend:
+    with isolated_builds(get_backend("standin"), CompileOptions()) as backend:
         assert backend.builders is not None
         backend.builders.start()
     assert asked == ["standin", 3]
@@ -254,7 +254,7 @@ def test_it_is_an_option(started: list[Fork]) -> None:
         ("standin", CompileOptions(build_in_process=True)),
         ("reference", CompileOptions()),
     ):
-        with own_processes(get_backend(backend), options) as made:
+        with isolated_builds(get_backend(backend), options) as made:
             assert made.builders is None
     assert not started
 
@@ -262,7 +262,7 @@ def test_it_is_an_option(started: list[Fork]) -> None:
 def test_the_process_ends_with_the_one_that_waits_for_it(apart: Backend, started: list[Fork]) -> None:
     _one(apart, _linear())
     processes = apart.builders
-    assert isinstance(processes, owning.OwnProcesses)
+    assert isinstance(processes, owning.IsolatedBuilds)
     processes._idle[0]._pipe.close()  # as the system does for a process that is gone
     deadline = time.monotonic() + 30
     while started[0].poll() is None and time.monotonic() < deadline:

@@ -46,7 +46,7 @@ _LOGGER = logging.getLogger("trtdiag.builder_process")
 
 
 @contextmanager
-def own_processes(backend: Backend, options: CompileOptions) -> Iterator[Backend]:
+def isolated_builds(backend: Backend, options: CompileOptions) -> Iterator[Backend]:
     """A backend that builds in processes of their own until the block ends; as given where it cannot or need not.
 
     Args:
@@ -64,14 +64,14 @@ def own_processes(backend: Backend, options: CompileOptions) -> Iterator[Backend
         yield backend
         return
     apart = copy.copy(backend)
-    apart.builders = processes = OwnProcesses(backend)
+    apart.builders = processes = IsolatedBuilds(backend)
     try:
         yield apart
     finally:
         processes.end()
 
 
-class OwnProcesses:
+class IsolatedBuilds:
     """The processes of one compilation; several threads may build at once.
 
     Args:
@@ -211,7 +211,7 @@ class _WeightsFile:
     """A file without a name that the processes map, with each weight once."""
 
     def __init__(self) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  ``OwnProcesses.end`` closes it
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  ``IsolatedBuilds.end`` closes it
         self._lock = Lock()
         self._places: dict[str, tuple[int, DType, tuple[int, ...]]] = {}
         self._end = 0
