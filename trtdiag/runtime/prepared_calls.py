@@ -12,7 +12,7 @@ from trtdiag.graph.tensor_signature import Signature, signature_of
 from trtdiag.runtime.flat_program import FlatProgram
 from trtdiag.runtime.in_place_execution import is_writable, may_be_written
 from trtdiag.runtime.prepared_engines import MOST_PREPARED, Checked, checked_call, nothing_known
-from trtdiag.runtime.single_engine import SingleEngine
+from trtdiag.runtime.single_engine import Entering, SingleEngine
 
 MOST_INTO = 64
 """Own choice: places for results of one set of sizes that one thread remembers; then it begins anew."""
@@ -25,11 +25,13 @@ class _Call:
     Attributes:
         run: The engine.
         call: The whole call.
+        entering: Makes what the engine takes of the program's inputs.
         into: Whether the engine can write into memory, by what that is like and where all of a call is.
     """
 
     run: Prepared
     call: Callable[..., Any]
+    entering: Entering
     into: dict[Hashable, bool] = field(default_factory=dict)
 
 
@@ -85,7 +87,7 @@ class PreparedCalls:
                 found.into.clear()
             apart = may_be_written(outputs, args)
             found.into[which] = apart and self._single.can_write(found.run, outputs)
-        return found.into[which] and self._single.run_into(found.run, args, outputs)
+        return found.into[which] and self._single.run_into(found.run, found.entering(args), outputs)
 
     def learn(self, args: Sequence[Any]) -> None:
         """Prepare for more calls like the one that has just run."""
@@ -99,5 +101,6 @@ class PreparedCalls:
             return
         if len(known) >= MOST_PREPARED:
             known.clear()
-        call = self._single.call_of(run, args, self._program.is_leaf, self._program.nested)
-        known[signature] = _Call(run, call)
+        entering = self._single.entering(run, args)
+        call = self._single.call_of(run, entering, self._program.is_leaf, self._program.nested)
+        known[signature] = _Call(run, call, entering)

@@ -19,6 +19,8 @@ from trtdiag.runtime.engine_cache import CACHE
 
 Cast = tuple[int, torch.dtype | None]
 """Which tensor, and the dtype that it is cast to; ``None``: it stays as it is."""
+Entering = Callable[[Sequence[Any]], Sequence[torch.Tensor]]
+"""Makes what an engine takes of a program's inputs."""
 
 
 @dataclass(frozen=True)
@@ -123,22 +125,22 @@ class SingleEngine:
         return prepare(inputs, given) if changed else prepare(inputs)  # type: ignore[no-any-return]
 
     def call_of(
-        self, run: Prepared, leaves: Sequence[Any], leaf: bool, nested: Callable[[Sequence[Any]], Any]
+        self, run: Prepared, entering: Entering, leaf: bool, nested: Callable[[Sequence[Any]], Any]
     ) -> Callable[..., Any]:
         """One function from a program's inputs, all by place, to its result, which is ``None`` where ``run``'s is.
 
         Args:
             run: Of ``prepared`` for inputs like these.
-            leaves: The program's inputs that it was prepared for.
+            entering: Of ``entering`` for it.
             leaf: Whether the program returns one tensor that is in nothing.
             nested: Nests flat results as the program does.
         """
-        entered, results = self._entering(run, leaves), self._results
+        results = self._results
         run = getattr(run, "call", run)  # the same without a method around it
-        if entered != self._as_given or self._casts_results or not leaf:
+        if entering != self._as_given or self._casts_results or not leaf:
 
             def call(args: Sequence[Any]) -> Any:
-                made = run(entered(args))
+                made = run(entering(args))
                 return None if made is None else nested(results(made))
 
             return call
@@ -162,12 +164,12 @@ class SingleEngine:
             return False
         return run.takes([outputs[index] for index in self._written])
 
-    def run_into(self, run: Prepared, leaves: Sequence[Any], outputs: Sequence[torch.Tensor]) -> bool:
+    def run_into(self, run: Prepared, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> bool:
         """Run into memory that it can write to; whether it has run."""
         places = self._written or ()
-        return run(self._entering(run, leaves)(leaves), [outputs[index] for index in places]) is not None
+        return run(inputs, [outputs[index] for index in places]) is not None
 
-    def _entering(self, run: Prepared, leaves: Sequence[Any]) -> Callable[[Sequence[Any]], list[torch.Tensor]]:
+    def entering(self, run: Prepared, leaves: Sequence[Any]) -> Entering:
         """What makes of a program's inputs, which are like these, those that a prepared run takes."""
         cast = [entry for entry in self._given if entry.dtype is not None]
         # Row-major, the pairs are where the tensor is.
