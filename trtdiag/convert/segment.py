@@ -151,7 +151,8 @@ class _Segment:
         value = self._builder.input(name, dtype, [*shape, 2] if as_pairs else shape)
         self._write.sizes.note(value)
         if as_pairs:
-            reads = next(one for op in self._segment.ops if node in (one := self._nodes[op]).all_input_nodes)
+            ops = [self._nodes[op] for op in self._segment.ops]
+            reads = next((op for op in ops if node in op.all_input_nodes), ops[0])  # or its sizes alone are read
             with self._builder.at(self._interpreter.origin(reads)):
                 # No slice: TensorRT 8.6.0 gives a sort of what a Slice and a Shuffle leave of pairs other elements.
                 value = self._write.gather(value, self._write.constant(torch.tensor(0, dtype=torch.int32)), len(shape))
