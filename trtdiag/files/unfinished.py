@@ -57,7 +57,7 @@ def make_unfinished(target: Path, mode: int) -> tuple[Path, int]:
             descriptor = os.open(path, flags, mode)
         except FileExistsError:
             continue
-        _lock(descriptor, wait=True)
+        locked(descriptor, wait=True)
         # Another program may have looked at the file before it was locked, and taken it for one that was left.
         if os.fstat(descriptor).st_nlink:
             return path, descriptor
@@ -89,7 +89,7 @@ def _remove_if_abandoned(path: str) -> None:
     except OSError:
         return
     try:
-        if _lock(descriptor, wait=False) and os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+        if locked(descriptor, wait=False) and os.path.samestat(os.fstat(descriptor), os.lstat(path)):
             os.unlink(path)
     except OSError:
         return
@@ -97,8 +97,11 @@ def _remove_if_abandoned(path: str) -> None:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, *, wait: bool) -> bool:
-    """Whether the file is ours now; never where the system has no such locks, so that nothing is removed there."""
+def locked(descriptor: int, *, wait: bool) -> bool:
+    """Whether a file or folder is ours now, until it is closed.
+
+    Never where the system has no such locks, so that nothing is removed there.
+    """
     if sys.platform == "win32":
         return False
     import fcntl

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -13,11 +14,7 @@ from typing import Any
 from trtdiag.errors import UserError
 from trtdiag.files.atomic_write import write_whole
 from trtdiag.files.bounded_read import read_whole, reason
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from trtdiag.files.unfinished import locked
 
 _MOST_BYTES = 1 << 30
 
@@ -70,14 +67,13 @@ def _alone(folder: Path) -> Iterator[None]:
     Where the system cannot say that, of two one may win, which costs the other's measurements and nothing else: the
     file is replaced as a whole.
     """
-    if fcntl is None:
+    if sys.platform == "win32":  # no folder can be opened there
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some network drives have no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        locked(descriptor, wait=True)
         yield
     finally:
         os.close(descriptor)
