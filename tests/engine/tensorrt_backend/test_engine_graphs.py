@@ -240,11 +240,16 @@ class Capture:
             raise RuntimeError("operation failed due to a previous error during capture")
 
 
-def test_a_recording_that_failed_is_followed_by_one_that_frees_the_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def recorded_by_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Capture, "made", [])
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Capture)
     monkeypatch.setattr(torch.cuda, "stream", lambda _stream: nullcontext())
     monkeypatch.setattr(gpu, "_recording_stream", lambda _index: SimpleNamespace(cuda_stream=7))
+
+
+@pytest.mark.usefixtures("recorded_by_stand_in")
+def test_a_recording_that_failed_is_followed_by_one_that_frees_the_generator() -> None:
     streams: list[int] = []
     with pytest.raises(RuntimeError, match="previous error"):
         gpu.Gpu().record(torch.device("cpu"), streams.append)
@@ -253,12 +258,9 @@ def test_a_recording_that_failed_is_followed_by_one_that_frees_the_generator(mon
     assert len(Capture.made) == 3
 
 
-def test_a_recording_is_not_collected_in_and_tells_the_first_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("recorded_by_stand_in")
+def test_a_recording_is_not_collected_in_and_tells_the_first_error() -> None:
     """What the collector lets go of may give memory back, which CUDA does not allow in a recording."""
-    monkeypatch.setattr(Capture, "made", [])
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Capture)
-    monkeypatch.setattr(torch.cuda, "stream", lambda _stream: nullcontext())
-    monkeypatch.setattr(gpu, "_recording_stream", lambda _index: SimpleNamespace(cuda_stream=7))
     collecting: list[bool] = []
 
     def fails(_stream: int) -> None:
