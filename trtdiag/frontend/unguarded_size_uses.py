@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import torch
 
 from trtdiag.frontend.guard_stacks import python_stack
+from trtdiag.frontend.logging_statements import only_tells
 from trtdiag.frontend.program import SizeEscape
-from trtdiag.frontend.telling_lines import only_tells
 from trtdiag.graph.source import Frame, source_text, syntax_nodes
 from trtdiag.symbolic.float_factors import inexact
 
