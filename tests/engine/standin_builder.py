@@ -36,8 +36,13 @@ class Standin(_Reference):
     may_crash = True
 
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
-        """The network, or the end of the process; layers of the kind ``REFUSED`` are refused."""
+        """The network, or the end of the process; adds to the timings, as TensorRT does."""
         watch.tell("half", 0.5)
+        if options.timing_cache is not None:
+            with open(options.timing_cache, "a+") as file:
+                file.seek(0)
+                logging.getLogger("trtdiag.tensorrt").warning("knows of %d builds", len(file.readlines()))
+                file.write("a build\n")
         for kind in (placed.layer.kind for placed in network.layers):
             if kind in DONE:
                 os.write(1, f"a library says something of {kind}\n".encode())

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -208,6 +209,26 @@ def test_weights_are_written_once_and_stay_out_of_the_pipe(
     assert isinstance(processes, owning.IsolatedBuilds)
     size = os.fstat(processes._weights.file.fileno()).st_size
     assert 300 * 333 * (4 + 2 + 1) <= size < 300 * 333 * (4 + 2 + 1) + 3 * 16
+
+
+def test_builds_of_a_compilation_share_what_they_measure(started: list[Fork], tmp_path: Path) -> None:
+    places: list[Path] = []
+    for _ in range(2):
+        with listening() as heard, isolated_builds(get_backend("standin"), CompileOptions()) as apart:
+            for number in range(3):
+                _one(apart, _linear(number))
+            assert isinstance(apart.builders, owning.IsolatedBuilds)
+            assert apart.builders._timings is not None
+            places.append(Path(apart.builders._timings.name))
+            assert places[-1].exists()
+        assert [text for text in heard.messages if "knows" in text] == [f"knows of {n} builds" for n in range(3)]
+    assert not any(place.exists() for place in places)
+    own = tmp_path / "timings"
+    with isolated_builds(get_backend("standin"), CompileOptions()) as apart:
+        engines = [_one(apart, _linear(number), timing_cache=str(own)) for number in range(2)]
+        assert apart.builders._timings is None  # type: ignore[union-attr]
+    assert own.read_text() == "a build\n" * 2
+    assert not any(str(tmp_path) in repr(engine.manifest) for engine in engines)
 
 
 def _cannot_start(*_: object) -> Any:

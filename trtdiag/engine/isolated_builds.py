@@ -80,6 +80,7 @@ class IsolatedBuilds:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._timings: tempfile.TemporaryDirectory[str] | None = None
         self._changed = Condition()
         self._waiting = 0
         self._weights = _WeightsFile()
@@ -115,7 +116,7 @@ class IsolatedBuilds:
     ) -> bytes:
         bare, by, levels = replace(network, weights={}, recipes={}), self._backend.built_by(), _levels()
         try:
-            places = self._weights.places(network)
+            places, options = self._weights.places(network), self._with_timings(options)
             child = self._taken(watch)
         except OSError as error:
             raise UnusableError(str(error)) from error
@@ -130,6 +131,21 @@ class IsolatedBuilds:
             raise death from None
         finally:
             self._give_back(child)
+
+    def _with_timings(self, options: CompileOptions) -> CompileOptions:
+        """The options with a file where the builds of a compilation find what those before measured.
+
+        Programs that are tried, repaired or cut into blocks have most layers in common.
+
+        Raises:
+            OSError: There is no room for a folder.
+        """
+        if options.timing_cache is not None:
+            return options
+        with self._changed:
+            if self._timings is None:
+                self._timings = tempfile.TemporaryDirectory(prefix="trtdiag-timings-")
+        return replace(options, timing_cache=os.path.join(self._timings.name, "timings"))
 
     def _cannot(self, why: str) -> None:
         with self._changed:
@@ -198,6 +214,8 @@ class IsolatedBuilds:
             ending, self._all, self._idle = self._all, [], []
         _end(ending)
         self._weights.file.close()
+        if self._timings is not None:
+            self._timings.cleanup()
 
 
 def _end(ending: Sequence[BuilderProcess]) -> None:
