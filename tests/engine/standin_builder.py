@@ -18,7 +18,7 @@ from trtdiag.engine.backend import Profile
 from trtdiag.engine.build_watch import Watch
 from trtdiag.engine.engine_bytes import Blob
 from trtdiag.engine.reference import _Reference
-from trtdiag.errors import EngineBuildError
+from trtdiag.errors import EngineBuildError, PlatformError
 from trtdiag.network import Network
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
@@ -34,6 +34,11 @@ class Standin(_Reference):
 
     name = "standin"
     may_crash = True
+
+    def warm_up(self) -> None:
+        """Says so, and fails, as TensorRT does where it cannot use a GPU: a build says why."""
+        logging.getLogger("trtdiag.tensorrt").warning("warmed up by %d", os.getpid())
+        raise PlatformError("no", because="of a test", fix="none", reference="builder-missing")
 
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
         """The network, or the end of the process; adds to the timings, as TensorRT does."""

@@ -231,6 +231,16 @@ def test_builds_of_a_compilation_share_what_they_measure(started: list[Fork], tm
     assert not any(str(tmp_path) in repr(engine.manifest) for engine in engines)
 
 
+def test_a_process_is_warm_before_it_builds(apart: Backend, started: list[Fork]) -> None:
+    assert apart.builders is not None
+    with listening() as heard:
+        apart.builders.start()
+        for number in range(2):
+            _one(apart, _linear(number))
+    told = [text for text in heard.messages if text.startswith(("warmed", "built"))]
+    assert told == [f"{what} by {started[0].pid}" for what in ("warmed up", "built", "built")]
+
+
 def _cannot_start(*_: object) -> Any:
     raise OSError("no processes")
 

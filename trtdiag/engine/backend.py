@@ -143,6 +143,13 @@ class Backend(ABC):
             PlatformError: What is missing, and how to get it.
         """
 
+    def warm_up(self) -> None:  # noqa: B027  most have nothing to do
+        """Do what takes a process time at its first build alone; a process that only builds does it before one comes.
+
+        Raises:
+            TrtdiagError: What a build would be refused for, too.
+        """
+
     @abstractmethod
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
         """The engine of a network; a ``bytearray`` or a file is taken as it is, without a copy.

@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from logging.handlers import QueueHandler
@@ -253,6 +253,8 @@ def serve(pipe: str, weights: str, name: str, gpu: str) -> NoReturn:
         send("cannot", f"{type(error).__name__}: {one_line(str(error))}")
     else:
         send("ready")
+        with suppress(TrtdiagError):  # a build that comes is refused for the same
+            backend.warm_up()
     while True:
         try:
             content = connection.recv_bytes()

@@ -146,7 +146,7 @@ def _written(
     lines: Lines,
 ) -> _Work:
     """The network and the configuration as TensorRT's own objects."""
-    builder = _builder(installed, logger_of(installed.trt), lines)
+    builder = new_builder(installed, lines)
     definition = dialect.create_network(builder)
     emission = Emission(dialect, network, definition, lines)
     if options.refittable:
@@ -189,8 +189,13 @@ def _built(
     return bytes(engine)
 
 
-def _builder(installed: InstalledTensorRT, logger: Any, lines: Lines) -> Any:
+def new_builder(installed: InstalledTensorRT, lines: Lines) -> Any:
+    """TensorRT's builder for the current GPU.
+
+    Raises:
+        PlatformError: ``builder-missing``, ``builder-memory``.
+    """
     try:
-        return installed.trt.Builder(logger)
+        return installed.trt.Builder(logger_of(installed.trt))
     except (TypeError, RuntimeError) as error:  # its constructor gave nothing
         raise refused_builder(installed.version, lines, str(error)) from error
