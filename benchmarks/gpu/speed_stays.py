@@ -2,13 +2,15 @@
 
     python benchmarks/gpu/speed.py --models detector,rotary,zoo:demucs_like --variants ours,auto
 
-``zoo:NAME`` is a model of ``tests/models``; those with keyword arguments are none of these.
+``zoo:NAME`` is a model of ``tests/models``; those with keyword arguments are none of these.  ``zoo:NAME@8`` has its
+example 4 times, which makes a batch of 8 of the 2 that most have.
 ``tv:NAME`` is a classifier of torchvision with images of 224 pixels, ``plain_unet`` a U-Net of dense convolutions.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -183,14 +185,34 @@ class ZooCase:
 
 
 def zoo_case(name: str) -> ZooCase:
-    """A model of the zoo by its name there."""
+    """A model of the zoo by its name there, after ``@`` with the size that is called ``batch``."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from tests.models.zoo import build
 
+    name, _, batch = name.partition("@")
     module, args, kwargs, dynamic_shapes = build(name)
     if kwargs:
         raise ValueError(f"{name} has keyword arguments")
+    if batch:
+        args = tuple(
+            _of_batch(arg, dims, int(batch)) for arg, dims in zip(args, _for_each(args, dynamic_shapes), strict=True)
+        )
     return ZooCase(module.eval(), args, dynamic_shapes)
+
+
+def _for_each(args: tuple[Tensor, ...], dynamic_shapes: Any) -> Sequence[Any]:
+    """The dims of each argument; those of the zoo's ``call`` are in a tuple, which is that of its ``*args``."""
+    if len(dynamic_shapes) != len(args) or isinstance(dynamic_shapes[0], tuple):
+        (dynamic_shapes,) = dynamic_shapes
+    return dynamic_shapes
+
+
+def _of_batch(arg: Tensor, dims: Any, batch: int) -> Tensor:
+    """The argument with its samples again and again, where it has some."""
+    for axis, dim in (dims or {}).items():
+        if getattr(dim, "__name__", "") == "batch":
+            return torch.cat([arg] * -(-batch // arg.shape[axis]), axis).narrow(axis, 0, batch)
+    return arg
 
 
 def torchvision_case(name: str) -> ZooCase:
