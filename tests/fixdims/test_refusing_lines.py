@@ -1,4 +1,4 @@
-"""What is read off the source of a line: that it only refuses, of a file and of nothing else in its place; a loop."""
+"""What is read off the source of a line: that it only refuses, of a file and nothing else; a loop; padding."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.nn import functional
 
 import trtdiag
 from tests.harness.rows import each
@@ -137,3 +138,44 @@ def test_sizes_at_which_torchs_own_algebra_contradicts_itself_are_the_examples()
     assert fix.plan.leaves["x.shape[0]"].value in (None, 24)  # a torch that takes it keeps 21 to 27
     y = torch.randn(9)
     assert torch.equal(fix.program.module()(torch.ones(24), y), Negative()(torch.ones(24), y))
+
+
+class PaddedIfNeeded(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[0] % 4 != 0:
+            x = functional.pad(x, (0, 4 - x.shape[0] % 4))
+        return x * 2
+
+
+class PaddedAlways(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.pad(x, (0, -x.shape[0] % 4)) * 2
+
+
+def test_padding_that_is_asked_for_by_an_if_is_advised_without_it() -> None:
+    dims = ({0: Dim("n", min=2, max=40)},)
+    asked = trtdiag.fix_dims(PaddedIfNeeded(), (torch.ones(13),), dynamic_shapes=dims)
+    assert asked.changes[0].model_change is not None
+    assert asked.changes[0].model_change.text.startswith(f"pad without the if at {__file__}:")
+    assert "by -n % 4, which is 0" in asked.changes[0].model_change.text
+    always = trtdiag.fix_dims(PaddedAlways(), (torch.ones(13),), dynamic_shapes=dims)
+    assert always.proven
+    assert not any(change.lost for change in always.changes)
+    for size in (2, 16, 37, 40):
+        x = torch.randn(size)
+        assert torch.equal(always.program.module()(x), PaddedIfNeeded()(x))
+
+
+class OfBoth(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * 2 if x.shape[0] % 4 or x.shape[1] > 20 else x
+
+
+def test_other_ways_are_told_by_the_shortest_condition_each_once() -> None:
+    dims = ({0: Dim("n", min=2, max=40), 1: Dim("m", min=2, max=40)},)
+    fix = trtdiag.fix_dims(OfBoth(), (torch.ones(16, 13),), dynamic_shapes=dims)
+    assert fix.several is not None
+    assert sorted(note.partition(" go ")[0] for note in fix.several.notes) == [
+        "sizes with m >= 21",
+        "sizes with n % 4 != 0",
+    ]

@@ -9,7 +9,8 @@ from dataclasses import replace
 from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
-from trtdiag.fixdims.fix import BRANCH, PYTHON, Alternative, Change, Reason
+from trtdiag.fixdims.branches import REFUSAL, always_padded, one_path
+from trtdiag.fixdims.fix import PYTHON, Alternative, Change, Reason
 from trtdiag.fixdims.plain_numbers import no_error, no_length, no_number
 from trtdiag.frontend.dim_names import bounds_text
 from trtdiag.graph.source import Frame
@@ -18,7 +19,6 @@ from trtdiag.symbolic import Range, ValueSet
 _SITE = re.compile(r"(?P<input>.+)\.shape\[(?P<index>\d+)\]")
 _AT_MOST = re.compile(r"(?P<name>\S+) (?:<= (?P<most>\d+)|< (?P<below>\d+))")
 _EQUAL = re.compile(r"(?P<name>\S+) == (?P<value>\d+)(?:: .*)?", re.DOTALL)
-_REFUSAL = re.compile(r"\s*(assert\b|raise\b|torch\._check)")
 _LOOP = re.compile(r"\brange\(")
 _RESHAPE = re.compile(r"\b(view|reshape|expand|unflatten|view_as|repeat)\(|\baten\.(_unsafe_)?(view|reshape|expand)\b")
 _TABLE = re.compile(r"\[[^\]]*:|\bembedding\b|\bnarrow\(|\bindex_select\b")
@@ -157,11 +157,12 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
         if untraced is not None:  # torch stops at its first error: what comes behind it is not known
             return Alternative(untraced, None, _left(change, frame))
         text = _other_form(reason, frame) or no_length(reason, frame) or no_number(reason, frame)
+        text = text or always_padded(reason, frame, after)
         if text is None and change.kind != "multiple":
             text = (
                 _pinned(reason, frame)
                 if after.kind is LeafKind.STATIC or change.kind == "example"
-                else _larger_table(reason, frame, before, asked) or _branch(reason, frame)
+                else _larger_table(reason, frame, before, asked) or one_path(reason, frame)
             )
         if text is not None:
             return Alternative(text, _all_of(change, frame, before, asked), _left(change, frame))
@@ -212,7 +213,7 @@ def _pinned(reason: Reason, frame: Frame) -> str | None:
         return f"write -1 or a size of the tensor in place of {value} at {frame}: {code}"
     if _LOOP.search(code):
         return f"write the Python loop over {name} at {frame} as one tensor operation: {code}"
-    if literal and reason.by == PYTHON and not _REFUSAL.match(code):
+    if literal and reason.by == PYTHON and not REFUSAL.match(code):
         return f"remove the comparison with {value} at {frame}: {code}"
     return None
 
@@ -227,13 +228,6 @@ def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> st
     if most >= wanted or table is None or (reason.by in _BY_SLICE and _FROM_BEHIND.search(frame.code)):
         return None
     return f"give the table at {frame} {wanted} rows in place of {most}: {frame.code.strip()}"
-
-
-def _branch(reason: Reason, frame: Frame) -> str | None:
-    code = frame.code.strip()
-    if reason.by != PYTHON or _REFUSAL.match(code) or not BRANCH.match(code):
-        return None
-    return f"take the branch at {frame} out of Python (torch.where, torch.cond, or one path for all sizes): {code}"
 
 
 def _causes(change: Change) -> list[Reason]:

@@ -15,7 +15,9 @@ from trtdiag.fixdims.several_programs.admitted_sizes import taken_by_plan, view_
 from trtdiag.fixdims.several_programs.coordinates import coordinates_of
 from trtdiag.fixdims.several_programs.cover import Cover, Part
 from trtdiag.fixdims.several_programs.coverage import Counts
+from trtdiag.fixdims.several_programs.seeds import OtherWay
 from trtdiag.frontend.factory import Recipe
+from trtdiag.graph.source import Stack
 from trtdiag.symbolic import negate, to_text
 
 OFFERED = 4
@@ -107,10 +109,16 @@ def _notes(cover: Cover) -> list[str]:
     """What was not looked at."""
     names = {each.name: each.label for each in cover.coordinates}
     found = [f"more programs were not looked for: {cover.ended}"] if cover.ended else []
-    for way in cover.other_ways()[:_MOST_WAYS]:
-        if not cover.worth_looking(way):
-            continue
-        sizes = " and ".join(sorted(to_text(negate(condition), names) for condition in way.broken))
-        place = next((f" ({stack.best})" for stack in way.stacks if stack.best is not None), "")
-        found.append(f"sizes with {sizes} go another way in the model{place}: no export went there")
-    return found
+    ways = (_way(way, names) for way in cover.other_ways() if cover.worth_looking(way))
+    return [*found, *list(dict.fromkeys(ways))[:_MOST_WAYS]]
+
+
+def _way(way: OtherWay, names: Mapping[str, str]) -> str:
+    """The shortest of the conditions that such sizes break: each of them alone sends sizes another way."""
+    sizes, stack = min(((to_text(negate(each), names), stack) for each, stack in way.stacks.items()), key=_length)
+    place = "" if stack.best is None else f" ({stack.best})"
+    return f"sizes with {sizes} go another way in the model{place}: no export went there"
+
+
+def _length(told: tuple[str, Stack]) -> tuple[int, str]:
+    return len(told[0]), told[0]

@@ -40,14 +40,14 @@ class OtherWay:
 
     Attributes:
         broken: The conditions that do not hold there, over the coordinates.
-        stacks: Where those stand.
+        stacks: Where each of those stands.
         share: The share of the asked sizes, as far as the sample tells.
         points: Sizes to export with, nearest to the example's first; then such with more divisors, for an op on that
             way may need multiples.
     """
 
     broken: frozenset[Condition]
-    stacks: tuple[Stack, ...]
+    stacks: Mapping[Condition, Stack]
     share: float
     points: tuple[Point, ...]
 
@@ -170,8 +170,7 @@ class Seeds:
             group &= hurdles == hurdles[group].min()
             points = [point_at(self.points, self._nearest(self.points, group, worth)) for worth in DIVISOR_WORTH]
             share = float((np.ravel(index) == number).sum()) / total
-            stacks = tuple(dict.fromkeys(stack for _, stack in chosen))
-            found.append(OtherWay(broken_here, stacks, share, tuple(points)))
+            found.append(OtherWay(broken_here, dict(reversed(chosen)), share, tuple(points)))
         return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
 
     def _left(self, points: Mapping[str, IntArray], inside: Conditions, taken: Sequence[Conditions]) -> Mask:
