@@ -62,6 +62,7 @@ def usual() -> dict[str, Any]:
         pytest.param("assert sympy.S.Reals.contains(1)", marks=pytest.mark.slow),
         pytest.param("assert 2 in sympy.sympify({1, 2})", marks=pytest.mark.slow),
         pytest.param("sympy.printing.pretty(1)", marks=pytest.mark.slow),
+        pytest.param("assert isinstance(abs(sympy.Symbol('u')), sympy.Expr)", marks=pytest.mark.slow),
     ],
 )
 def test_all_of_sympy_is_there_once_something_else_is_asked_for(asked: str, usual: dict[str, Any]) -> None:
@@ -89,6 +90,7 @@ for number in (Integer(-3), Integer(0), Integer(1), Integer(97), Integer(91), In
     print(number, number.is_positive, number.is_negative, number.is_prime, complex(number))
 print(FloorDiv(s, 2), FloorDiv(4 * s, 2), Mod(s, 3), FloorDiv(s, 2).subs(s, 9), FloorDiv(s + 2, 1), Max(s, t))
 print(s > 0, s >= 1, (s > t), sympy.Eq(s, t), sympy.Ne(s, s), s * t > 12, sympy.And(s > 2, t < 3))
+print(1 + abs(u), abs(u) >= 0, abs(u) / 2, 7 - abs(u), hash(abs(u)) == hash(sympy.Abs(u)), 9 - u > 0, Max(1, s + u))
 print([bound_sympy(each, {s: ValueRanges(1, 9), t: ValueRanges(2, 4), u: ValueRanges(-3, 3)}) for each in sums])
 """
 
@@ -97,7 +99,7 @@ print([bound_sympy(each, {s: ValueRanges(1, 9), t: ValueRanges(2, 4), u: ValueRa
 @pytest.mark.slow  # two processes import torch; quick: its sizes are those of every report that is compared
 def test_sizes_are_computed_as_ever() -> None:
     printed = run(f"import sympy\n{SIZES}")
-    assert len(printed.splitlines()) == 18
+    assert len(printed.splitlines()) == 19
     assert run(LATE.format(begun=True) + SIZES) == printed
 
 
@@ -105,7 +107,10 @@ def test_sizes_are_computed_as_ever() -> None:
 @pytest.mark.slow
 @each(
     "size",
-    ["s * t + 1", "(s + 2) ** 2", "sympy.Integer(5)", "s > 3", "bound_sympy(2 * s + 1, {s: ValueRanges(1, 9)})"],
+    [
+        *("s * t + 1", "(s + 2) ** 2", "sympy.Integer(5)", "s > 3", "bound_sympy(2 * s + 1, {s: ValueRanges(1, 9)})"),
+        *("9 - u > 0", "Max(1, s + u)", "FloorDiv(s - 1, 2) < 3"),
+    ],
 )
 def test_usual_sizes_need_no_more_than_the_core(size: str) -> None:
     code = SIZES.partition("sums")[0] + f"str({size}); assert deferred_sympy._CORE.begun"

@@ -40,6 +40,14 @@ def test_what_sympy_writes_is_computed_as_by_its_parser(size: sympy.Basic) -> No
     assert sympy.srepr(computed) == text
 
 
+@each("name", ["Max", "Min"])
+def test_the_greater_of_sizes_is_what_export_wrote(name: str) -> None:
+    size = getattr(torch_functions, name)(1, T)
+    computed = parse_srepr(sympy.srepr(size), _WRITTEN)
+    assert computed == size
+    assert type(computed) is type(size)
+
+
 @each("name", ["and", "or", "xor"])
 def test_bits_are_computed_as_by_python(name: str) -> None:
     function, right = _WRITTEN[f"BitwiseFn_bitwise_{name}"], getattr(int, f"__{name}__")

@@ -6,7 +6,7 @@ the core makes for integers are answered here, as sympy answers them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -74,46 +74,60 @@ def stand_in(module: str, name: str, complete: Complete) -> type:
     return _Kind(name, (), {"__module__": module, "complete": staticmethod(complete)})
 
 
-class _Arities:
-    """The set of how many arguments a function takes, which each call of one has, and at which nobody looks."""
+class _Late:
+    """What a function of the rest gives, for as long as nobody looks at it: a look brings the rest.
 
-    def __init__(self, complete: Complete, *numbers: Any) -> None:
+    Args:
+        complete: Brings the rest.
+        name: The function, as ``sympy`` has it.
+        arguments: What it is called with.
+    """
+
+    def __init__(self, complete: Complete, name: str, *arguments: Any) -> None:
         self._complete = complete
-        self._numbers = numbers
+        self._call = (name, arguments)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._set(), name)
+        return getattr(self._sympy_(), name)
 
-    def __contains__(self, number: object) -> bool:
-        return number in self._set()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._set())
-
-    def __len__(self) -> int:
-        return len(self._set())
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self._set() == other)
-
-    def __hash__(self) -> int:
-        return hash(self._set())
-
-    def __repr__(self) -> str:
-        return repr(self._set())
-
-    def __reduce__(self) -> Any:
-        return self._set().__reduce__()
-
-    def _set(self) -> Any:
+    def _sympy_(self) -> Any:
+        """What it is; ``sympify`` asks for it, which all arithmetic of sympy does."""
         self._complete()
-        return import_module("sympy").FiniteSet(*self._numbers)
+        name, arguments = self._call
+        return getattr(import_module("sympy"), name)(*arguments)
 
 
-def _absolute(_complete: Complete, value: Any) -> Any:
-    return value if getattr(value, "is_Symbol", False) and value.is_positive else NotImplemented
+class _LateNumber(_Late):
+    """A number, whose class is looked at, too; that of a set tells it from other sets."""
+
+    @property  # type: ignore[misc]  # isinstance asks for it where the object's own class is none that it looks for
+    def __class__(self) -> type:
+        return type(self._sympy_())
+
+
+def _looked_at(name: str) -> Callable[..., Any]:
+    return lambda late, *others: getattr(late._sympy_(), name)(*others)
+
+
+for _name in words(
+    "abs add bool complex contains eq float floordiv ge gt hash int iter le len lt mod mul ne neg pos pow radd reduce"
+    " repr rfloordiv rmod rmul round rpow rsub rtruediv str sub truediv"
+):
+    setattr(_Late, f"__{_name}__", _looked_at(f"__{_name}__"))
+
+
+def _arities(complete: Complete, *numbers: Any) -> Any:
+    """The set of how many arguments a function takes, which each call of one has, and at which nobody looks."""
+    return _Late(complete, "FiniteSet", *numbers)
+
+
+def _absolute(complete: Complete, value: Any) -> Any:
+    """The core asks of a factor that may be negative whether this is the object one: with symbols in it, never."""
+    if getattr(value, "is_Symbol", False) and value.is_positive:
+        return value
+    return _LateNumber(complete, "Abs", value) if getattr(value, "free_symbols", None) else NotImplemented
 
 
 def _real_part(_complete: Complete, value: Any) -> Any:
@@ -146,7 +160,7 @@ def _is_prime(_complete: Complete, number: Any) -> Any:
     value = int(number)
     if value in _WITNESSES:
         return True
-    if not 0 <= value < _SURE:
+    if value >= _SURE:
         return NotImplemented
     if value < _WITNESSES[0] or not all(value % each for each in _WITNESSES):
         return False
@@ -177,7 +191,7 @@ def _piecewise(_complete: Complete, *pairs: Any) -> Any:
 
 _BRIEF: dict[str, Callable[..., Any]] = {
     "Abs": _absolute,
-    "FiniteSet": _Arities,
+    "FiniteSet": _arities,
     "Piecewise": _piecewise,
     "fraction": _fraction,
     "im": _imaginary_part,

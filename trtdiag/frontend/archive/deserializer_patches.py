@@ -79,11 +79,17 @@ def _bits_of(left: Any, right: Any) -> Any:
 
 
 _WRITTEN = {
+    # The program that was exported has torch's own; torch reads sympy's, which brings all of sympy.
+    "Max": torch_functions.Max,
+    "Min": torch_functions.Min,
     "BitwiseFn_bitwise_and": _bits_of,
     "BitwiseFn_bitwise_or": lambda left, right: left + right - _bits_of(left, right),
     "BitwiseFn_bitwise_xor": lambda left, right: left + right - 2 * _bits_of(left, right),
 }
-"""Functions of sizes that torch writes by name, and does not find when it reads (2.11 to 2.15), as what has a range."""
+"""Functions of sizes that torch writes by name, and does not find when it reads (2.11 to 2.15).
+
+Those of bits are read as what has a range.
+"""
 
 
 @contextmanager
