@@ -202,6 +202,21 @@ def test_other_ways_are_named_where_nothing_is_exported() -> None:
     assert note.endswith("): no export went there")
 
 
+class Thinned(nn.Module):
+    """Every other row of one input beside all of another, where torch does not work out the second by itself."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x[::2] + y
+
+
+def test_a_size_that_torch_did_not_work_out_is_offered_to_be_left_to_it_no_more() -> None:
+    dims = ({0: Dim("n", min=3, max=24)}, {0: Dim("m", min=2, max=12)})
+    fix = trtdiag.fix_dims(Thinned(), (torch.rand(9), torch.rand(5)), dynamic_shapes=dims)
+    odd, even = fix.programs
+    assert "Dim.AUTO" not in even.code
+    assert (odd.takes_text(), even.takes_text()) == ("2 <= m <= 12 and 2*m == n + 1", "2 <= m <= 12 and 2*m == n")
+
+
 def cropped() -> tuple[Any, ...]:
     return Cropped(), (torch.rand(2, 12),), {}, {"x": {1: Dim("n", min=2, max=31)}}
 

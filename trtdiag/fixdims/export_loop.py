@@ -63,7 +63,6 @@ class Search:
         self.notebook = Notebook(dim_names(asked), solving)
         self.found = SearchResult(None, None, False, NO_PROOF, self.notebook)
         self._attempt = attempt
-        self._determine = True
         self._before: tuple[Plan, Tried] | None = None
         self._tried_named = False
         self.moved_pinned: set[str] = set()
@@ -230,8 +229,8 @@ class Search:
         before: leaving it to torch has cost the other dims a part of their ranges.
         """
         chosen = self.chosen(tried, system_of(tried.inputs, plan))
-        if self._determine and tried.passed and self._left_open(plan, tried, chosen):
-            self._determine = False
+        if self.found.determine and tried.passed and self._left_open(plan, tried, chosen):
+            self.found.determine = False
             plan, tried = self._before or (plan, tried)
             chosen = self.chosen(tried, system_of(tried.inputs, plan))
         return plan, tried, chosen
@@ -241,7 +240,7 @@ class Search:
         limit_s = self.solving.least(CHOICE_S)
         given = stated(tried.conditions, system)
         found = chosen_sizes(
-            given, tried.conditions, system.box, tried.hints, determine=self._determine, limit_s=limit_s
+            given, tried.conditions, system.box, tried.hints, determine=self.found.determine, limit_s=limit_s
         )
         if limit_s < CHOICE_S:
             self.solving.look()

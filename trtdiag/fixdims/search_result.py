@@ -30,6 +30,7 @@ class SearchResult:
         from_data: torch's words about a size that data decides; empty where there was none.
         widest: The first plan whose conditions were solved, and its try: later ones ask for less, and torch then leaves
             fewer conditions.  It has what ops were seen to ask in any try.
+        determine: Whether sizes may be left to torch (``Dim.AUTO``): not where it did not work one out.
     """
 
     plan: Plan | None
@@ -44,6 +45,7 @@ class SearchResult:
     open: list[str] = field(default_factory=list)
     from_data: str = ""
     widest: tuple[Plan, Tried] | None = None
+    determine: bool = True
 
 
 def joined_proof(earlier: Proof, later: Proof) -> Proof:

@@ -72,6 +72,7 @@ def several_of(
         rounds=rounds,
         most=most,
         limit_s=OFFER_LIMIT_S if attempt is None else SEARCH_LIMIT_S,
+        determine=found.determine,
     )
     cover.search()
     notes = tuple(_notes(cover))

@@ -59,6 +59,7 @@ class Cover:
         rounds: As of ``Search``.
         most: How many declarations at most.
         limit_s: No further export begins after so many seconds.
+        determine: Whether sizes may be left to torch, as of ``SearchResult``.
     """
 
     asked: Plan
@@ -70,6 +71,7 @@ class Cover:
     rounds: int
     most: int
     limit_s: float
+    determine: bool = True
     ended: str = ""
     _given_up: list[Conditions] = field(default_factory=list)
     _failed: set[frozenset[Condition]] = field(default_factory=set)
@@ -165,7 +167,8 @@ class Cover:
             hints = {symbol: int(evaluate(value, point)) for symbol, value in view.values.items()}
         except (KeyError, ZeroDivisionError):
             return None  # a size that torch works out from others is not among the counted ones
-        chosen = choose(stated(view.tried.conditions, system), system.box, hints, limit_s=SOLVING_S)
+        given = stated(view.tried.conditions, system)
+        chosen = choose(given, system.box, hints, determine=self.determine, limit_s=SOLVING_S)
         taken = None if chosen.conflict is not None else taken_by_choice(view.tried, chosen, self.coordinates)
         if taken is None or chosen.open or not _holds(taken, point):
             return None
