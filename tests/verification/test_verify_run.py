@@ -20,6 +20,7 @@ from trtdiag.network import Network, Placed, run
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions
 from trtdiag.partition.facts import EnginePlan
+from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.plan_engines import convert_segments, plan_engines
 from trtdiag.symbolic import parse_expr
 from trtdiag.targets.versions import get_target
@@ -264,6 +265,41 @@ def test_where_few_points_are_within_the_limits_nearer_ones_are_compared() -> No
     everything = compared(310)
     assert len(everything) > 3
     assert not any(label.startswith("towards") for label in everything)
+
+
+@pytest.mark.parametrize(("each", "first"), [("1000000000", "example"), ("6000000000", "min")])
+def test_a_deep_program_of_small_tensors_is_compared_wherever_its_time_allows(each: str, first: str) -> None:
+    """More elements than usual in all, of which few are there at once: the cheapest point tells how long they take."""
+    program, _, converted = _converted()
+    (symbol,) = program.ranges
+    deep = elements_of([parse_expr(f"{each}*{symbol}")])
+
+    def compared(greatest: str) -> Verification:
+        told.clear()
+        each_at_once = elements_of([parse_expr(f"10*{symbol}"), parse_expr(greatest)], max)
+        return _verify(
+            *(program, converted.network, _names(converted)), elements=deep, greatest=each_at_once, progress=told.append
+        )
+
+    told: list[str] = []
+    found = compared("7")
+    assert found.passed
+    assert not any(result.skipped for result in found.results)
+    assert told[0].startswith(f"comparing at {first} ")
+    found = compared(f"{2**28 + 1}")  # four of these are more than ``held``
+    assert {result.point.label: not result.skipped for result in found.results}["max"] is False
+    found = compared(f"{2**28}")
+    assert not any(result.skipped for result in found.results)
+
+
+def test_weights_are_no_cost_of_a_set_of_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of more parameters than the limit has elements was never compared, and so not saved."""
+    monkeypatch.setattr("trtdiag.verification.limits.USUAL_ELEMENTS", 160)  # 31 samples have 155
+    model = torch.nn.Linear(1000, 5).eval()
+    dims = ({0: Dim("b", min=1, max=31)},)
+    made = compile_in_stages((model, (torch.randn(4, 1000),), {}, dims), CompileOptions(backend="reference"))
+    assert made.verified.passed
+    assert not any(result.skipped for result in made.verified.results)
 
 
 def _sizes(found: Verification, symbol: str) -> set[int]:

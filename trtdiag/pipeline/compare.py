@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
+from trtdiag.analysis.result import Analysis
 from trtdiag.engine.backend import BUILDERS, get_backend
 from trtdiag.engine.isolated_builds import isolated_builds
 from trtdiag.engine.reference import borrowed_weights
@@ -21,6 +22,7 @@ from trtdiag.runtime.replace_engines import EngineRuns
 from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.shapes.size_profiles import size_profiles
 from trtdiag.symbolic import mul
+from trtdiag.symbolic.expr import Expr
 from trtdiag.verification.bisect import first_difference
 from trtdiag.verification.facts import Culprit, Point, Tolerance, Verification
 from trtdiag.verification.limits import VerifyLimits, usual_total_s
@@ -71,13 +73,12 @@ def compared(
             return lambda flat, *rest: question(plan.lowered, inputs_of(facts.program, flat), *rest)
 
         questions = {"locate": locate, "undefined": asked(undefined_outputs), "ties": asked(judged_ties)}
-    tensors = [] if facts.shapes is None else [each for found in facts.shapes.tensors.values() for each in found]
     limits = limits or VerifyLimits(total_s=options.verify_limit_s)
     if limits.total_s is None:
         limits = replace(limits, total_s=usual_total_s(made_s))
     program = facts.program
     parts = size_profiles(program, EngineSizes(program).box, options.profiles, options.opt) if options.profiles else ()
-    volumes = [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
+    volumes = _computed(facts)
     borrowed = borrowed_weights(one.network for one in state.converted)
     with isolated_builds(backend, options) as engines.builder, borrowed as borrowing:
         found = Comparison(
@@ -87,6 +88,7 @@ def compared(
             precision=options.precision,
             limits=limits,
             elements=elements_of(volumes) if volumes else None,
+            greatest=elements_of(volumes, max) if volumes else None,
             progress=progress,
             boxes=[(each.name, each.box, each.opt) for each in parts],
             again=[*_tuned(state), *_compared(before)],
@@ -99,6 +101,16 @@ def compared(
         return found
     note = f"no engine was run ({cannot_run}): the reference functions ran their networks in their place"
     return replace(found, notes=(note, *found.notes))
+
+
+def _computed(facts: Analysis) -> list[Expr]:
+    """The volume of each tensor that the program computes; weights are there anyway."""
+    exported = facts.program.exported
+    if facts.shapes is None or exported is None:
+        return []
+    given = {node.name for node in exported.graph.nodes if node.op != "call_function"}
+    tensors = [each for name, found in facts.shapes.tensors.items() if name not in given for each in found]
+    return [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
 
 
 def _tuned(state: State) -> list[Point]:

@@ -16,6 +16,12 @@ LEAST_TOTAL_S = 30.0
 """Own choice: who waits for an export and a build of a few seconds waits this long to know whether they are right."""
 MOST_FIXED_S = 1.0
 """Own choice: more than that no call costs whatever its sizes are, the first one, which loads kernels, included."""
+USUAL_ELEMENTS = 1 << 32
+"""Own choice: 16 GiB of float32 over a whole run, most of which is freed on the way."""
+AT_ONCE = 4
+"""Own choice: of tensors like the greatest, which are there together: inputs of an op, its output, the other side's."""
+UNTIMED = 16
+"""Own choice: how much more than usual the cheapest point may have, whose time nothing tells."""
 FEW_POINTS = 3
 """Own choice: where fewer points are within the limits, nearer ones are compared in the place of those beyond."""
 
@@ -29,16 +35,16 @@ class VerifyLimits:
 
     Attributes:
         seconds: Of one point, estimated from the time of the example and the elements of all tensors.
-        elements: Of all tensors of the program at one point.  The default is 16 GiB of float32 over the whole run,
-            most of which is freed on the way.
-        held: The same where it is searched for the op that a difference begins with, which holds every tensor of both
-            sides until it ends: 8 GiB of float32.
+        elements: Of all tensors that the program computes at one point.  ``None``: ``USUAL_ELEMENTS``; of a program
+            whose tensors are all small beside ``held``, a deep one, as many as ``seconds`` are enough for.
+        held: Of all tensors at one point where it is searched for the op that a difference begins with, which holds
+            every tensor of both sides until it ends: 8 GiB of float32.
         total_s: Of all points together, in seconds; 0: no limit.  ``None``: as long as the export and the build took,
             at least 30 s.  A point that is not expected to fit is left out; one that has begun is finished.
     """
 
     seconds: float = 120.0
-    elements: int = 1 << 32
+    elements: int | None = None
     held: int = 1 << 30
     total_s: float | None = None
 
@@ -48,8 +54,31 @@ class VerifyLimits:
         Raises:
             UserError: ``wrong-option``.
         """
-        checks = {"seconds": instance(float, int), "elements": whole(0), "held": whole(0), "total_s": optional(seconds)}
+        checks = {
+            "seconds": instance(float, int),
+            "elements": optional(whole(0)),
+            "held": whole(0),
+            "total_s": optional(seconds),
+        }
         keep_checked(self, **checks)
+
+    def beyond(self, elements: int, greatest: int | None, pace: float | None, *, first: bool) -> str:
+        """Why a point is not run, empty where it is.
+
+        Args:
+            elements: Of all tensors there.
+            greatest: Of the greatest of them.
+            pace: What an element takes, in seconds, where a point before told.
+            first: Whether nothing is compared without this one.
+        """
+        most = USUAL_ELEMENTS if self.elements is None else self.elements
+        fits = self.elements is None and greatest is not None and greatest * AT_ONCE <= self.held
+        if fits and first and pace is None:
+            most *= UNTIMED
+        if elements > most and not (fits and pace is not None):
+            return f"its tensors have {elements:,} elements there, more than {most:,}"
+        seconds = 0.0 if pace is None else pace * elements
+        return f"the original alone would take about {seconds:.0f} s there" if seconds > self.seconds else ""
 
 
 def usual_total_s(made_s: float) -> float:

@@ -52,6 +52,7 @@ class Comparison:
         limits: What a point, and all together, may cost; a point beyond is skipped, with the reason, and replaced by
             one that is nearer to the example where few are left.  At least one point is compared, whatever it takes.
         elements: See ``Elements``.
+        greatest: The same of the greatest tensor.
         locate: Asked once, at the first point that differs and is within the limits for it.
         undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
         ties: Asked at each point that differs.
@@ -71,6 +72,7 @@ class Comparison:
     tolerance: Tolerance | None = None
     limits: VerifyLimits = field(default_factory=VerifyLimits)
     elements: Elements | None = None
+    greatest: Elements | None = None
     locate: Locate | None = None
     undefined: Undefined | None = None
     ties: Ties | None = None
@@ -109,6 +111,8 @@ class Comparison:
         found += [point for point in self.again if all(point.sizes != other.sizes for other in found)]
         try:
             order = running_order(found, self._cost)
+            if self._beyond(found[0]):  # the cheapest tells how long it takes
+                order[:2] = reversed(order[:2])
             ran: dict[int, PointResult] = {}
             for place, index in enumerate(order):
                 self._tell(found[index], [found[later] for later in order[place:]], place)
@@ -182,12 +186,9 @@ class Comparison:
         elements = self._elements_at(point)
         if self._sides.lost or elements is None:
             return self._sides.lost
-        if elements > self.limits.elements:
-            return f"its tensors have {elements:,} elements there, more than {self.limits.elements:,}"
-        seconds = 0.0 if self._pace is None else self._pace * elements
-        if seconds > self.limits.seconds:
-            return f"the original alone would take about {seconds:.0f} s there"
-        return "" if anyway or self._time.fits(elements) else self._late
+        greatest = self.greatest(point.sizes) if self.greatest is not None else None
+        too_much = self.limits.beyond(elements, greatest, self._pace, first=anyway)
+        return too_much or ("" if anyway or self._time.fits(elements) else self._late)
 
     def _elements_at(self, point: Point) -> int | None:
         return self.elements(point.sizes) if self.elements is not None else None
