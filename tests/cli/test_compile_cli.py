@@ -301,6 +301,7 @@ def test_int64_of_the_oldest_target_is_said_to_enter_as_pairs(model: Path, capsy
         ("8.6", "int32[input.shape[0], 2], the pairs of an int64"),
         ("10.16", "int64[input.shape[0]]"),
     ):
-        options = ("--target", target, "--backend", "reference", "--no-html", "--force", "--min-segment-ops", "1")
+        options = ("--target", target, "--backend", "reference", "--force", "--min-segment-ops", "1")
         assert run("compile", "model.pt2", *options) == 0
         assert f"  in     input {expected}\n" in capsys.readouterr().out
+        assert f">{expected}<" in Path("model_trt.html").read_text("utf-8")

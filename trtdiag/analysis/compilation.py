@@ -26,6 +26,7 @@ class EngineFacts:
         saved: Whether it came from the engine cache; ``None`` where there is none.
         built: The layers that the backend made of them.
         gpu_bytes: The size of its engine for each GPU generation, where it holds one for each.
+        pairs: The names of its inputs that are the pairs of an int64; empty where its network is not at hand.
     """
 
     manifest: Manifest
@@ -35,6 +36,7 @@ class EngineFacts:
     saved: bool | None = None
     built: ToldLayers = field(default_factory=ToldLayers)
     gpu_bytes: Mapping[str, int] = field(default_factory=dict)
+    pairs: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -69,4 +71,12 @@ def engine_facts(
     if converted is None:
         return EngineFacts(manifest, engine_bytes, saved=saved, built=built)
     kinds = Counter(placed.layer.kind for placed in converted.network.layers)
-    return EngineFacts(manifest, engine_bytes, len(converted.segment.ops), dict(kinds.most_common()), saved, built)
+    ops, layers = len(converted.segment.ops), dict(kinds.most_common())
+    pairs = pairs_of_int64(converted, manifest)
+    return EngineFacts(manifest, engine_bytes, ops, layers, saved, built, pairs=pairs)
+
+
+def pairs_of_int64(converted: ConvertedSegment, manifest: Manifest) -> frozenset[str]:
+    """The names of an engine's inputs that are the pairs of an int64."""
+    inputs = zip(converted.inputs, manifest.inputs, strict=True)
+    return frozenset(port.name for crossing, port in inputs if crossing.as_pairs)

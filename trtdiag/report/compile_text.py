@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from trtdiag.analysis.compilation import pairs_of_int64
 from trtdiag.analysis.fallbacks import reason_of
 from trtdiag.analysis.stage_timing import StageTiming
 from trtdiag.convert.facts import ConvertedSegment
@@ -25,12 +26,12 @@ from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
     engine_sizes,
+    input_text,
     movement_words,
     outcome,
     outcome_line,
     output_text,
     point_label,
-    tensor_text,
 )
 from trtdiag.report.shown_paths import short_paths
 from trtdiag.report.terminal_layout import hanging, unbroken
@@ -85,11 +86,8 @@ def _engine(
     """An engine: its inputs, its outputs, and the sizes that it was built for, each said once."""
     ops, layers = len(converted.segment.ops), len(converted.network.layers)
     yield Text(f"engine {index}: {amount(ops, 'op')}, {amount(layers, 'layer')}", style="bold")
-    inputs = [
-        f"{port.name} {tensor_text(port.dtype, port.dims, names)}{', the pairs of an int64' if each.as_pairs else ''}"
-        for each, port in zip(converted.inputs, manifest.inputs, strict=True)
-        if port.value is None
-    ]
+    pairs = pairs_of_int64(converted, manifest)
+    inputs = [f"{port.name} {input_text(port, names, pairs)}" for port in manifest.inputs if port.value is None]
     outputs = [f"{port.name} {output_text(manifest, port, names)}" for port in manifest.outputs]
     sizes = engine_sizes(manifest, names)
     for label, items in (("in", inputs), ("out", outputs), ("sizes", sizes)):

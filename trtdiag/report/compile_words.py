@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.asked_bounds import bound_word
@@ -23,6 +23,13 @@ _OTHER_ENGINE = "build another with --optimization-level 0, or leave the op to P
 def tensor_text(dtype: object, dims: Sequence[Expr], names: Mapping[str, str]) -> str:
     """``float32[batch, 3]``."""
     return f"{dtype_text(dtype)}[{', '.join(to_text(dim, names) for dim in dims)}]"
+
+
+def input_text(port: EngineInput, names: Mapping[str, str], pairs: Collection[str]) -> str:
+    """``float32[batch, 3]``, or ``size batch`` of a number; ``pairs`` names the inputs that are those of an int64."""
+    if port.value is not None:
+        return f"size {to_text(port.value, names)}"
+    return tensor_text(port.dtype, port.dims, names) + (", the pairs of an int64" if port.name in pairs else "")
 
 
 def output_text(manifest: Manifest, output: EngineOutput, names: Mapping[str, str]) -> str:

@@ -12,12 +12,12 @@ from trtdiag.report.charts.errors import errors_chart
 from trtdiag.report.compile_words import (
     allowed_line,
     culprit_line,
+    input_text,
     movement_words,
     outcome,
     outcome_line,
     output_text,
     point_label,
-    tensor_text,
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
 from trtdiag.report.page import Part, fold_label, folding_table, table
@@ -25,7 +25,6 @@ from trtdiag.report.quantization_words import quantization_view
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.symbolic import to_text
 from trtdiag.targets import target_name
 from trtdiag.verification.facts import PointResult, Verification
 from trtdiag.verification.limits import left_out_words
@@ -147,8 +146,7 @@ def _engine(
     made += f", {one_line(also)}" if also else ""
     rows = []
     for place, port in enumerate(manifest.inputs):
-        size = None if port.value is None else f"size {to_text(port.value, names)}"
-        tensor = size or tensor_text(port.dtype, port.dims, names)
+        tensor = input_text(port, names, engine.pairs)
         if not manifest.profiles:
             rows.append(("in", one_line(port.name), one_line(tensor), *_ends(port.profile, is_size=port.is_size)))
         for own in manifest.profiles:
