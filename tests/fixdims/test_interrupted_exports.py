@@ -158,3 +158,26 @@ def test_the_other_way_is_said() -> None:
     assert INSTEAD["a fake tensor in the exported program constant's list"] in fix.notes
     fix = trtdiag.fix_dims(Called(lambda x: x * float(x.sum())), (torch.ones(3),), dynamic_shapes=({0: n},))
     assert any(note.startswith("write x.sum().item() in place of float(x.sum()) at ") for note in fix.notes)
+
+
+class Doubled(torch.nn.Module):
+    """Refuses some inputs always, and all while it is exported."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] != 5 or torch.compiler.is_exporting():
+            raise ValueError("only 5 columns")
+        return x * 2
+
+
+@each("columns", [4, 5])
+def test_whether_the_model_itself_fails_at_its_example_is_told(columns: int) -> None:
+    fix = trtdiag.fix_dims(Doubled(), (torch.ones(3, columns),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
+    assert fix.notes[-1] == (
+        "without an export the model runs at these inputs"
+        if columns == 5
+        else "the model fails at these inputs without an export, too: ValueError: only 5 columns"
+    )
+    on_meta = Doubled().to("meta")
+    on_meta.weight = torch.nn.Parameter(torch.ones(2, device="meta"))
+    fix = trtdiag.fix_dims(on_meta, (torch.ones(3, 4),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
+    assert fix.notes[-1] == "the export fails with every dim static too: dims are not the reason"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext, redirect_stdout, suppress
 from dataclasses import replace
 from functools import cache
+from io import StringIO
 from math import inf
 
 import torch
@@ -18,6 +19,7 @@ from trtdiag.dims.dynamic_shapes.examples import resized
 from trtdiag.dims.dynamic_shapes.spell import spell
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import corner_points, dims_in, system_of, tied_symbols
+from trtdiag.fixdims.child_process import no_child
 from trtdiag.fixdims.export_result import Corner, OnData, Tried, read_program
 from trtdiag.fixdims.run_on_data import run_on_data
 from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example_values
@@ -93,7 +95,22 @@ def trial(
     if exported is not None:
         left_s = min(limit_s - (time.monotonic() - started), own_s - (time.thread_time() - began))
         tried = ran(tried, exported, plan, used, left_s, on_data=not one_way)
+    elif not (tried.finished or plan.groups() or no_child()):  # no dims are left that could be the reason
+        tried = replace(tried, without_export=_said_without_export(used))
     return replace(tried, own_seconds=time.thread_time() - began)
+
+
+def _said_without_export(used: Recipe) -> str | None:
+    """Python's words where the model itself fails at its example, empty where it runs, ``None`` without values."""
+    if any(each.is_meta for each in (*used.module.parameters(), *used.module.buffers())):
+        return None
+    try:
+        with torch.no_grad(), warnings.catch_warnings(), redirect_stdout(StringIO()):
+            warnings.simplefilter("ignore")
+            used.module(*used.args, **used.kwargs)
+    except Exception as error:  # a model raises anything
+        return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".removesuffix(": ")
+    return ""
 
 
 def ran(

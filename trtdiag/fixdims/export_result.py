@@ -71,6 +71,8 @@ class Tried:
         on_data: Runs on tensors, where it passed; what they ask of the sizes is among the conditions.
         seconds: What the export took.
         own_seconds: What reading and running what came out computed beside it.
+        without_export: Python's words where the model itself fails at its example, empty where it runs; ``None`` where
+            that was not tried: it is where an export stops with every dim static.
     """
 
     passed: bool
@@ -91,6 +93,7 @@ class Tried:
     on_data: OnData = OnData()
     seconds: float = 0.0
     own_seconds: float = 0.0
+    without_export: str | None = None
 
     @property
     def refused(self) -> tuple[tuple[tuple[tuple[str, int], ...], str], ...]:

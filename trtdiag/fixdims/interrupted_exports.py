@@ -80,6 +80,10 @@ def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | Non
     if not traced.finished:
         found.last, found.failure = traced, traced.message
         found.notes.append("the export fails with every dim static too: dims are not the reason")
+        if traced.without_export == "":
+            found.notes.append("without an export the model runs at these inputs")
+        elif traced.without_export is not None:
+            found.notes.append(f"the model fails at these inputs without an export, too: {traced.without_export}")
         found.notes += [instead for told, instead in INSTEAD.items() if told in traced.message]
         return None
     dynamic: list[str] = []
