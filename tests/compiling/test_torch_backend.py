@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 import trtdiag.torch_backend
+from tests.engine.standin_builder import register
 from tests.runtime.agreeing import assert_agrees
+from trtdiag.engine import kept_processes
 from trtdiag.errors import UserError
 from trtdiag.runtime.compiled import CompiledProgram
 
@@ -65,6 +68,21 @@ def test_options_are_those_of_compile(made: list[CompiledProgram]) -> None:
     fast = torch.compile(model, backend="trtdiag", options=options)
     assert_agrees(fast, model, torch.randn(3, 5))
     assert len(made[0].manifests) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="builds are in this process there")
+def test_the_graphs_of_a_model_are_built_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def model(x: Tensor) -> Tensor:
+        y = x.sin() * 2
+        torch._dynamo.graph_break()
+        return y.cos() + x
+
+    started = register(monkeypatch, {})
+    fast = torch.compile(model, backend="trtdiag", options={"backend": "standin", "min_segment_ops": 1})
+    assert_agrees(fast, model, torch.randn(3, 4))
+    assert len(started) == 1
+    kept_processes._end_all()
+    assert started[0].returncode is not None
 
 
 def test_a_wrong_option_is_named() -> None:

@@ -17,7 +17,7 @@ import torch
 from tests.engine.linear_network import PROFILE, linear, linear_network
 from tests.engine.standin_builder import Fork, Standin, register
 from tests.harness.logged import listening
-from trtdiag.engine import isolated_builds as owning, parallel_builds as building
+from trtdiag.engine import isolated_builds as owning, kept_processes as keeping, parallel_builds as building
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.build_watch import Watch
@@ -25,7 +25,7 @@ from trtdiag.engine.engine_bytes import sha256_of
 from trtdiag.engine.isolated_builds import isolated_builds
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.errors import EngineBuildError
-from trtdiag.network import DType, Network, NetworkBuilder, Origin
+from trtdiag.network import DType, Network, NetworkBuilder, Origin, weights
 from trtdiag.network.layers.activation import Activation, ActivationType
 from trtdiag.options import CompileOptions
 from trtdiag.targets import get_target
@@ -253,7 +253,7 @@ def test_where_none_can_be_had_engines_are_built_here(why: str, monkeypatch: pyt
         monkeypatch.setattr(here, "built_by", lambda: "another GPU")
         monkeypatch.setattr(type(here), "built_by", lambda _self: "a GPU", raising=False)
     if why == "no room":
-        monkeypatch.setattr(owning, "disk_usage", lambda _place: type("Room", (), {"free": 0}))
+        monkeypatch.setattr(weights, "disk_usage", lambda _place: type("Room", (), {"free": 0}))
     with listening() as heard, isolated_builds(here, CompileOptions()) as backend:
         blobs = [backend.builders.build(*_linear(), CompileOptions(), TARGET, Watch()) for _ in range(2)]
     assert sha256_of(blobs[0]) == sha256_of(blobs[1])
@@ -299,3 +299,62 @@ def test_the_process_ends_with_the_one_that_waits_for_it(apart: Backend, started
     while started[0].poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert started[0].returncode == 0
+
+
+def _next(number: float) -> bytes:
+    """The engine of a compilation among others."""
+    with keeping.kept_processes(), isolated_builds(get_backend("standin"), CompileOptions()) as backend:
+        assert backend.builders is not None
+        backend.builders.start()
+        found = bytes(_one(backend, _linear(number)).blob)
+        backend.builders.rest()
+    return found
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(keeping, "_IDLE_S", 60.0)
+    yield
+    keeping._end_all()
+    assert not keeping._ALL
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_process_is_kept_for_the_next_compilation_without_the_weights(started: list[Fork]) -> None:
+    for number in (1.0, 2.0, 3.0):
+        assert _next(number) == bytes(_one(get_backend("standin"), _linear(number)).blob)
+        (left,) = keeping._ALL.values()
+        assert os.fstat(left.processes._weights.file.fileno()).st_size == 0
+    assert len(started) == 1
+    assert started[0].poll() is None
+    keeping._end_all()
+    assert started[0].returncode is not None
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_process_that_nobody_takes_ends(started: list[Fork], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeping, "_IDLE_S", 0.01)
+    _next(1.0)
+    deadline = time.monotonic() + 30
+    while started[0].returncode is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not keeping._ALL
+    monkeypatch.setattr(keeping, "_IDLE_S", 60.0)
+    monkeypatch.setattr(owning.IsolatedBuilds, "_free", lambda _self, least_mib: least_mib < 8192)
+    _next(2.0)
+    assert not keeping._ALL
+    assert started[1].returncode is not None
+
+
+@pytest.mark.usefixtures("kept")
+@ends_by(signal.SIGSEGV)
+def test_one_that_crashed_is_followed_by_another(started: list[Fork]) -> None:
+    with (
+        keeping.kept_processes(),
+        isolated_builds(get_backend("standin"), CompileOptions()) as backend,
+        pytest.raises(EngineBuildError),
+    ):
+        _one(backend, CRASHING)
+    assert not keeping._ALL
+    assert all(each.returncode is not None for each in started)
+    assert _next(1.0)

@@ -32,8 +32,8 @@ from trtdiag.engine.backend import Backend, BuiltBy, Profile, get_backend
 from trtdiag.engine.build_watch import Watch, build_stopped
 from trtdiag.errors import TrtdiagError
 from trtdiag.files.memory_map import map_file
-from trtdiag.network import DType, Network
-from trtdiag.network.weights import weight_from_bytes
+from trtdiag.network import Network
+from trtdiag.network.weights import Places, weight_from_bytes
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
 from trtdiag.wording import one_line
@@ -42,8 +42,6 @@ _POLL_S = 0.1  # how soon it is noticed that a build is not wanted any more
 _START_S = 300.0  # own choice: importing takes some seconds, from a cold network drive minutes
 
 OURS = "trtdiag"  # the logger above all of ours
-Places = Mapping[str, tuple[int, DType, tuple[int, ...]]]
-"""Where each weight begins in the file, and what it is."""
 
 
 class UnusableError(Exception):

@@ -12,23 +12,22 @@ import pickle
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
-from shutil import disk_usage
-from threading import Condition, Lock
-from typing import IO
+from threading import Condition
 
 import torch
 
 from trtdiag.engine.backend import Backend, Profile, get_backend
 from trtdiag.engine.build_watch import Watch, build_stopped
-from trtdiag.engine.builder_process import OURS, BuilderProcess, EndedError, Places, Request, UnusableError
+from trtdiag.engine.builder_process import OURS, BuilderProcess, EndedError, Request, UnusableError
 from trtdiag.engine.engine_bytes import Blob
 from trtdiag.engine.tensorrt.gpu import free_mib
 from trtdiag.errors import EngineBuildError
-from trtdiag.network import DType, Network
-from trtdiag.network.weights import ALIGNMENT, weight_bytes
+from trtdiag.network import Network
+from trtdiag.network.weights import WeightsFile
 from trtdiag.options import CompileOptions
 from trtdiag.targets import Target
 
@@ -64,11 +63,8 @@ def isolated_builds(backend: Backend, options: CompileOptions) -> Iterator[Backe
         yield backend
         return
     apart = copy.copy(backend)
-    apart.builders = processes = IsolatedBuilds(backend)
-    try:
+    with PROCESSES_OF.get()(backend) as apart.builders:
         yield apart
-    finally:
-        processes.end()
 
 
 class IsolatedBuilds:
@@ -76,24 +72,28 @@ class IsolatedBuilds:
 
     Args:
         backend: What builds in them, by its name, and here where none can be had.
+        waits_beside_mib: How much of the GPU's memory has to be free where one process may wait when all engines of a
+            compilation are built; ``None``: none may.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, waits_beside_mib: int | None = None) -> None:
         self._backend = backend
+        self._waits_beside_mib = waits_beside_mib
         self._timings: tempfile.TemporaryDirectory[str] | None = None
         self._changed = Condition()
         self._waiting = 0
-        self._weights = _WeightsFile()
+        self._weights = WeightsFile()
         self._all: list[BuilderProcess] = []
         self._idle: list[BuilderProcess] = []
         self._crashed = False
         self._unusable = False
 
     def start(self) -> None:
-        """Begin to start a process, which is ready some seconds later."""
+        """Begin to start a process, which is ready some seconds later, if none waits."""
         try:
             with self._changed:
-                self._idle.append(self._new())
+                if not self._idle:
+                    self._idle.append(self._new())
         except OSError as error:
             self._cannot(str(error))
 
@@ -116,7 +116,7 @@ class IsolatedBuilds:
     ) -> bytes:
         bare, by, levels = replace(network, weights={}, recipes={}), self._backend.built_by(), _levels()
         try:
-            places, options = self._weights.places(network), self._with_timings(options)
+            places, options = self._weights.places(network.weights), self._with_timings(options)
             child = self._taken(watch)
         except OSError as error:
             raise UnusableError(str(error)) from error
@@ -189,8 +189,12 @@ class IsolatedBuilds:
 
     def _room(self) -> bool:
         """Whether the GPU's memory is enough for one more; for the first it is found out."""
-        free = free_mib() if self._all and self._gpu() is not None else None
-        return free is None or free >= _ROOM_MIB
+        return not self._all or self._free(_ROOM_MIB)
+
+    def _free(self, least_mib: int) -> bool:
+        """Whether so much of the GPU's memory is free, or no GPU is used."""
+        free = free_mib() if self._gpu() is not None else None
+        return free is None or free >= least_mib
 
     def _give_back(self, child: BuilderProcess) -> None:
         with self._changed:
@@ -202,11 +206,20 @@ class IsolatedBuilds:
         child.end()
 
     def rest(self) -> None:
-        """End those that build nothing now, for they hold memory of the GPU; a later build starts another."""
+        """End those that build nothing now, for they hold memory of the GPU, but one that may wait.
+
+        A later build starts others.
+        """
         with self._changed:
-            ending, self._idle, self._crashed = self._idle, [], False
+            stay = 1 if self._waits_beside_mib is not None and self._free(self._waits_beside_mib) else 0
+            ending, self._idle, self._crashed = self._idle[stay:], self._idle[:stay], False
             self._all = [each for each in self._all if each not in ending]
         _end(ending)
+
+    def forget(self) -> bool:
+        """Let go of the weights, as nothing builds now; gives whether a process waits that has built."""
+        self._weights.clear()
+        return any(child.ready for child in self._idle)
 
     def end(self) -> None:
         """End all."""
@@ -218,40 +231,26 @@ class IsolatedBuilds:
             self._timings.cleanup()
 
 
+@contextmanager
+def _ended(backend: Backend) -> Iterator[IsolatedBuilds]:
+    processes = IsolatedBuilds(backend)
+    try:
+        yield processes
+    finally:
+        processes.end()
+
+
+PROCESSES_OF: ContextVar[Callable[[Backend], AbstractContextManager[IsolatedBuilds]]] = ContextVar(
+    "processes_of", default=_ended
+)
+"""Gives a compilation its processes, and takes them back when it is over."""
+
+
 def _end(ending: Sequence[BuilderProcess]) -> None:
     for child in ending:
         child.popen.kill()
     for child in ending:  # the system takes a while to free a GPU's memory
         child.end()
-
-
-class _WeightsFile:
-    """A file without a name that the processes map, with each weight once."""
-
-    def __init__(self) -> None:
-        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  ``IsolatedBuilds.end`` closes it
-        self._lock = Lock()
-        self._places: dict[str, tuple[int, DType, tuple[int, ...]]] = {}
-        self._end = 0
-
-    def places(self, network: Network) -> Places:
-        """Where the weights of a network are; those that are not there yet are written.
-
-        Raises:
-            OSError: There is no room for them.
-        """
-        with self._lock:
-            new = {key: weight for key, weight in network.weights.items() if key not in self._places}
-            if disk_usage(tempfile.gettempdir()).free < 2 * sum(weight.nbytes for weight in new.values()):
-                raise OSError(f"{tempfile.gettempdir()} has too little room for the weights")
-            self.file.seek(self._end)
-            for key, weight in new.items():
-                self.file.write(weight_bytes(weight))
-                self.file.write(b"\0" * (-weight.nbytes % ALIGNMENT))
-                self._places[key] = self._end, DType.holding(weight.dtype), tuple(weight.shape)
-                self._end = self.file.tell()
-            self.file.flush()
-            return {key: self._places[key] for key in network.weights}
 
 
 def _how(ended: EndedError) -> str:

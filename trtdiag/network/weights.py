@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+import tempfile
+from collections.abc import Callable, Hashable, Mapping
+from shutil import disk_usage
+from threading import Lock
+from typing import IO
 
 import torch
 
@@ -12,6 +16,8 @@ from trtdiag.network.dtype import DType
 
 ALIGNMENT = 16
 """Bytes: the greatest element is 8, and the system's allocator gives memory in steps of 16."""
+Places = Mapping[str, tuple[int, DType, tuple[int, ...]]]
+"""Where each weight begins in a file, and what it is."""
 
 
 def weight_bytes(weight: torch.Tensor) -> memoryview:
@@ -71,3 +77,39 @@ def weight_from_bytes(dtype: DType, shape: tuple[int, ...], content: memoryview)
         if lying.data_ptr() % ALIGNMENT == 0:
             return lying.view(dtype.torch).reshape(shape)
     return torch.frombuffer(bytearray(content), dtype=torch.uint8).view(dtype.torch).reshape(shape)
+
+
+class WeightsFile:
+    """A file without a name that the processes map, with each weight once."""
+
+    def __init__(self) -> None:
+        self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  whoever made it closes it
+        self._lock = Lock()
+        self._places: dict[str, tuple[int, DType, tuple[int, ...]]] = {}
+        self._end = 0
+
+    def places(self, weights: Mapping[str, torch.Tensor]) -> Places:
+        """Where weights are, by key; those that are not there yet are written.
+
+        Raises:
+            OSError: There is no room for them.
+        """
+        with self._lock:
+            new = {key: weight for key, weight in weights.items() if key not in self._places}
+            if disk_usage(tempfile.gettempdir()).free < 2 * sum(weight.nbytes for weight in new.values()):
+                raise OSError(f"{tempfile.gettempdir()} has too little room for the weights")
+            self.file.seek(self._end)
+            for key, weight in new.items():
+                self.file.write(weight_bytes(weight))
+                self.file.write(b"\0" * (-weight.nbytes % ALIGNMENT))
+                self._places[key] = self._end, DType.holding(weight.dtype), tuple(weight.shape)
+                self._end = self.file.tell()
+            self.file.flush()
+            return {key: self._places[key] for key in weights}
+
+    def clear(self) -> None:
+        """Give its room on the disk back; no process reads it now."""
+        with self._lock:
+            self._places.clear()
+            self._end = 0
+            self.file.truncate(0)
