@@ -63,7 +63,6 @@ class Runner(Protocol):
         Inputs whose memory outputs are (``Manifest.written``) are row-major and overlap no other input; they are
         written to, and the output is the given tensor.
         """
-        ...
 
 
 class Loaded(Protocol):
@@ -75,11 +74,9 @@ class Loaded(Protocol):
     @property
     def device(self) -> torch.device:
         """Where it is."""
-        ...
 
     def runner(self, manifest: Manifest) -> Runner:
         """What runs it."""
-        ...
 
 
 class Prepared(Protocol):
@@ -93,11 +90,9 @@ class Prepared(Protocol):
         self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None
     ) -> Sequence[torch.Tensor] | None:
         """The outputs; ``None`` where something is not as it was: then nothing has run."""
-        ...
 
     def takes(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether it can write into these tensors."""
-        ...
 
 
 class Builds(Protocol):
@@ -105,15 +100,12 @@ class Builds(Protocol):
 
     def start(self) -> None:
         """Prepare for a build that will be asked for."""
-        ...
 
     def build(self, network: Network, profile: Profile, options: CompileOptions, target: Target, watch: Watch) -> Blob:
         """As ``Backend.build``."""
-        ...
 
     def rest(self) -> None:
         """Let go of what is only needed while something is built."""
-        ...
 
 
 class Backend(ABC):
