@@ -78,7 +78,7 @@ def _kind_of_text(head: bytes) -> Kind:
     if text.startswith(("{", "[")):
         return Kind("JSON text")
     if text.startswith(("import ", "from ", '"""', "#!", "def ", "class ")):
-        return Kind("Python source", "name a factory in it as package.module:function")
+        return Kind("Python source", "name a function or class in it: path/to/file.py:NAME")
     return Kind("text")
 
 
