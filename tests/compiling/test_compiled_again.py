@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -96,6 +97,21 @@ def _code(arguments: list[str]) -> object:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return ended.value.code
+
+
+def test_engines_that_are_there_are_no_ops_that_stay_in_pytorch(
+    half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _code(["analyze", str(half), "--min-segment-ops", "1", "--no-html"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r": (\d+) of \1 ops? in 1 engine, beside 1 engine of an earlier compilation\n", said)
+    assert f"next: trtdiag compile {half}" in said
+    again = trtdiag.compile(str(half), backend="reference", min_segment_ops=1, verify=False)
+    trtdiag.save(again, tmp_path / "whole.ep")
+    assert _code(["analyze", str(tmp_path / "whole.ep"), "--no-html"]) == 0
+    said = capsys.readouterr().out
+    assert ": 2 engines of an earlier compilation, and nothing to build\n" in said
+    assert f"next: trtdiag verify {tmp_path / 'whole.ep'}\n" in said
 
 
 @pytest.mark.slow  # quick: each command by itself in tests/cli, what stayed gets an engine above

@@ -8,6 +8,7 @@ from trtdiag.analysis.fallbacks import PartitionFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.tried_builds import TriedBuilds, TriedEngine
 from trtdiag.engine.manifest import Manifest
+from trtdiag.partition.intrinsic_limits import COMPILED
 from trtdiag.report.page import Part, table
 from trtdiag.targets import target_name
 from trtdiag.wording import amount, bytes_text, joined, listed, one_line
@@ -19,10 +20,15 @@ def engines_line(analysis: Analysis) -> str:
     """``TensorRT 11.4: 341 of 346 ops in 3 engines, 5 stay in PyTorch``; empty where nothing was planned."""
     if analysis.partition is None:
         return ""
-    inside, every = op_counts(analysis.partition)
+    (inside, every), kept = op_counts(analysis.partition), earlier_engines(analysis.partition)
+    target, earlier = one_line(target_name(analysis.target)), f"{amount(kept, 'engine')} of an earlier compilation"
+    if kept and every == kept:
+        return f"{target}: {earlier}, and nothing to build"
     engines = amount(len(analysis.partition.partitioned.segments), "engine")
-    rest = "" if inside == every else f", {every - inside:,} stay in PyTorch"
-    return f"{one_line(target_name(analysis.target))}: {inside:,} of {amount(every, 'op')} in {engines}{rest}"
+    left = every - kept - inside
+    rest = f", {left:,} {'stays' if left == 1 else 'stay'} in PyTorch" if left else ""
+    rest += f", beside {earlier}" if kept else ""
+    return f"{target}: {inside:,} of {amount(every - kept, 'op')} in {engines}{rest}"
 
 
 def together_line(analysis: Analysis) -> str:
@@ -54,6 +60,11 @@ def also_words(manifest: Manifest) -> str:
         major = (manifest.tensorrt or "").partition(".")[0]
         words.append(f"later TensorRT versions of {major}.x")
     return f"for {' and '.join(words)}" if words else ""
+
+
+def earlier_engines(facts: PartitionFacts) -> int:
+    """How many engines the program had before, which compiling leaves as they are."""
+    return sum(fallback.limit is COMPILED for fallback in facts.partitioned.fallback)
 
 
 def op_counts(facts: PartitionFacts) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from trtdiag.analysis.not_checked import NO_WEIGHTS
 from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimRow
 from trtdiag.report.comparison import Body
-from trtdiag.report.engine_words import engines_line, together_line, tried_line
+from trtdiag.report.engine_words import earlier_engines, engines_line, together_line, tried_line
 from trtdiag.report.page import Part
 from trtdiag.report.settings import carried_flags
 from trtdiag.report.shown_paths import place, short_paths
@@ -172,8 +172,11 @@ def _ending(analysis: Analysis, source: Sequence[str]) -> Iterator[RenderableTyp
         yield Text(tried_line(analysis.tried))
         yield from (hanging(2, "  ", one_line(note, _LONGEST_MESSAGE_CHARS)) for note in analysis.tried.remedies)
     command = "fix-dims" if _dims_to_fix(analysis) else "" if NO_WEIGHTS in analysis.not_checked else "compile"
+    parts = analysis.partition
+    if command == "compile" and parts is not None and earlier_engines(parts) and not parts.partitioned.segments:
+        command = "verify"
     if source and command:
-        words = [*source, *carried_flags(analysis.options, command)]
+        words = [*source, *(() if command == "verify" else carried_flags(analysis.options, command))]
         yield unbroken(f"next: trtdiag {command} {visible(shlex.join(words))}")
     yield from (hanging(2, (text, "dim")) for text in not_covered(analysis))
 
