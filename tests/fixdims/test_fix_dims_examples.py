@@ -238,3 +238,42 @@ def test_a_number_that_another_example_led_to_is_exported_with_that_example() ->
     assert fix.plan.sizes.get("x.shape[0]", 6) == size
     assert fix.args is not None
     assert fix.args[0].shape[0] == size
+
+
+class Positions(nn.Module):
+    """Learned places as they are for the square that they were learned for, else others of its size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h, w = x.shape
+        if h // 4 * (w // 4) == 9 and h == w:
+            return x.sum() + self.places
+        return x.sum() + self.places.mean() * torch.ones(h // 4, w // 4)
+
+
+def test_an_example_on_the_way_of_one_square_gives_way_to_another() -> None:
+    dims = ({0: Dim("h", min=8, max=32), 1: Dim("w", min=8, max=32)},)
+    model = Positions()
+    fix = fix_dims(model, (torch.ones(12, 12),), dynamic_shapes=dims, programs=1)
+    assert fix.proven
+    assert fix.plan.sizes == {"x.shape[0]": 24}
+    assert [(change.name, change.kept) for change in fix.changes] == [("h", (17, 25))]
+    program = fix.program.module()
+    for sizes in ((16, 8), (23, 32), (32, 9), (16, 16)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(program(x), model(x))
+
+
+@pytest.mark.slow  # quick: two Dims that a model compares become one, in test_fix_dims_relations.py
+def test_an_example_that_must_be_square_stays() -> None:
+    class Square(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.mT + x if x.shape[0] == x.shape[1] else x
+
+    dims = ({0: Dim("h", min=8, max=32), 1: Dim("w", min=8, max=32)},)
+    fix = fix_dims(Square(), (torch.ones(12, 12),), dynamic_shapes=dims, programs=1)
+    assert fix.proven
+    assert (fix.plan.sizes, fix.confirmation.rounds) == ({}, 2)

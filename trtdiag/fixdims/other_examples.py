@@ -12,8 +12,9 @@ from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Tried
-from trtdiag.fixdims.fix import Alternative
+from trtdiag.fixdims.fix import BRANCH, Alternative
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
+from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Range, children, free_symbols, is_condition
 from trtdiag.symbolic.build import affine
@@ -107,7 +108,7 @@ class OtherExamples:
             answer = search.chosen(again, system_of(again.inputs, moved))
             if answer.conflict is not None:
                 continue
-            fewer = _pinned(moved, again, answer) < _pinned(plan, tried, chosen)
+            fewer = _bound(moved, again, answer) < _bound(plan, tried, chosen)
             if _share(moved, again, answer) >= (WORTH_UNPINNING if fewer else WORTH_MOVING) * share:
                 for group in groups:
                     self._note(group, tried, chosen, plan)
@@ -132,7 +133,8 @@ class OtherExamples:
         found: dict[str, list[str]] = {}
         beyond: dict[str, list[int]] = {}
         examples = {**self.search.examples, **plan.sizes}
-        little = _share(plan, tried, chosen) * WORTH_MOVING <= 1
+        share = _share(plan, tried, chosen)
+        little = share * WORTH_MOVING <= 1
         for dim, leaf in dims_in(tried.inputs, plan):
             symbols = free_symbols(dim.expr)
             blamed = [c for s in symbols for c in chosen.narrowed_by.get(s, ())]
@@ -145,6 +147,8 @@ class OtherExamples:
                 found.setdefault(key, []).append(dim.site)
                 if fixed:
                     beyond.setdefault(key, _sizes_beyond(dim, examples[dim.site], chosen, box))
+        for site in _joined_by_branch(tried, plan) if share * WORTH_UNPINNING <= 1 else ():
+            found.setdefault(plan.leaves[site].root or site, []).append(site)
         groups = [group_of(key, [(site, examples[site]) for site in sites], plan) for key, sites in found.items()]
         return [_with_sizes(group, beyond.get(group.key, [])) for group in groups]
 
@@ -215,10 +219,22 @@ def _single(symbol: str, chosen: Chosen, box: Mapping[str, Range]) -> bool:
     return values is not None and values.single is not None and symbol in box and box[symbol].single is None
 
 
-def _pinned(plan: Plan, tried: Tried, chosen: Chosen) -> int:
-    """How many symbols were asked to take several values and have one."""
+def _bound(plan: Plan, tried: Tried, chosen: Chosen) -> int:
+    """How many symbols were asked to take several values and have one, or those of another."""
     box = system_of(tried.inputs, plan).box
-    return sum(_single(symbol, chosen, box) for symbol in box)
+    return sum(_single(symbol, chosen, box) for symbol in box) + len(_joined_by_branch(tried, plan))
+
+
+def _joined_by_branch(tried: Tried, plan: Plan) -> list[str]:
+    """Dims with a Dim of their own that became another's where Python asked ``h == w``, and has another way."""
+    found = []
+    for join in tried.joins:
+        frame = join.stack.best
+        line = frame if frame is None or frame.inside is None else frame.inside
+        roots = {plan.leaves[site].root or site for site in join.sites if site in plan.leaves}
+        if line is not None and len(roots) > 1 and BRANCH.match(line.code) and not only_refuses(line):
+            found.append(join.sites[0])
+    return found
 
 
 def _values(dim: InputDim, chosen: Chosen) -> str:
