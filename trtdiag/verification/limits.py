@@ -35,8 +35,8 @@ class VerifyLimits:
 
     Attributes:
         seconds: Of one point, estimated from the time of the example and the elements of all tensors.
-        elements: Of all tensors that the program computes at one point.  ``None``: ``USUAL_ELEMENTS``; of a program
-            whose tensors are all small beside ``held``, a deep one, as many as ``seconds`` are enough for.
+        elements: Of all tensors that the program computes at one point; weights do not count.  ``None``: 2^32, and in a
+            program whose tensors are all small beside ``held``, a deep one, as many as ``seconds`` are enough for.
         held: Of all tensors at one point where it is searched for the op that a difference begins with, which holds
             every tensor of both sides until it ends: 8 GiB of float32.
         total_s: Of all points together, in seconds; 0: no limit.  ``None``: as long as the export and the build took,
