@@ -317,6 +317,11 @@ def test_the_terminal_has_rows_for_what_does_not_agree_alone() -> None:
     ]
 
 
+def test_notes_have_the_users_names_for_sizes() -> None:
+    found = replace(with_unstable(differs=False), notes=("at s0 max it moves",))
+    assert "note: at batch max it moves\n" in printed(found)
+
+
 def test_what_the_original_does_not_keep_is_counted_apart() -> None:
     found = with_unstable(differs=False)
     report = report_by_hand(found)

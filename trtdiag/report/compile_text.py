@@ -177,7 +177,7 @@ def verification_text(found: Verification, names: Mapping[str, str]) -> Renderab
     parts: list[RenderableType] = [hanging(2, (outcome_line(found), style), allowed), *_points(found, names)]
     if found.culprit is not None:
         parts.append(hanging(2, (culprit_line(found.culprit, names), "red")))
-    notes = [f"note: {short_paths(note)}" for note in found.notes]
+    notes = [f"note: {short_paths(in_words(note, names))}" for note in found.notes]
     told = [*([] if simply else [f"allowed: {allowed_line(found)}"]), *notes]
     return Group(*parts, *(hanging(2, (line, "dim")) for line in told), Text(""))
 

@@ -25,6 +25,7 @@ from trtdiag.report.quantization_words import quantization_view
 from trtdiag.report.source_context import source_view
 from trtdiag.report.view_engine_layers import engine_layers_view
 from trtdiag.shapes.profile import DimProfile
+from trtdiag.symbolic.text import in_words
 from trtdiag.targets import target_name
 from trtdiag.verification.facts import PointResult, Verification
 from trtdiag.verification.limits import left_out_words
@@ -101,7 +102,10 @@ def _verification(found: Verification, names: Mapping[str, str]) -> Part:
         "allowed": one_line(allowed_line(found), LONG_CHARS),
         "culprit": told[:1].upper() + told[1:],
         "source": source_view(frame),
-        "notes": [one_line(note, LONG_CHARS) for note in (*([f"Not compared: {late}"] if late else []), *found.notes)],
+        "notes": [
+            *([one_line(f"Not compared: {late}", LONG_CHARS)] if late else []),
+            *(one_line(in_words(note, names), LONG_CHARS) for note in found.notes),
+        ],
     }
 
 
