@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,6 +15,7 @@ from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import BRANCH, Alternative
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
+from trtdiag.fixdims.plain_numbers import BY_STEPS
 from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Range, children, free_symbols, is_condition
@@ -38,6 +40,7 @@ WORTH_MOVING = 10
 """How many times the combinations another example must keep: the user's own is given up for it."""
 WORTH_UNPINNING = 2
 """The same where fewer dims are left with one value."""
+_RANGE = re.compile(r"\bfor\b.+\bin range\(")
 
 
 class OtherExamples:
@@ -50,7 +53,7 @@ class OtherExamples:
         """The plan with an example that makes fewer dims a constant, and its try; the given ones where none does."""
         search = self.search
         found = pinned_groups(tried, plan, {**search.examples, **plan.sizes})
-        groups = [group for group in found if group.key not in search.moved_pinned]
+        groups = [_tried_less(group, tried) for group in found if group.key not in search.moved_pinned]
         if not groups:
             return plan, tried
         search.moved_pinned.update(group.key for group in groups)
@@ -151,6 +154,16 @@ class OtherExamples:
             found.setdefault(plan.leaves[site].root or site, []).append(site)
         groups = [group_of(key, [(site, examples[site]) for site in sites], plan) for key, sites in found.items()]
         return [_with_sizes(group, beyond.get(group.key, [])) for group in groups]
+
+
+def _tried_less(group: PinnedGroup, tried: Tried) -> PinnedGroup:
+    """``group`` with one other size where something goes step by step over it: that takes the size of any example."""
+    for pin in tried.pins if not group.by_example else ():
+        frame = pin.stack.best
+        code = "" if frame is None else (frame.inside or frame).code
+        if pin.site in group.sites and ((pin.op == BY_STEPS and "split" not in code) or _RANGE.search(code)):
+            return replace(group, others=group.others[:1])
+    return group
 
 
 def _fixes_inner_size(condition: Condition) -> bool:

@@ -93,7 +93,7 @@ _ONLY_WITH = {
 _OF_DIGITS = re.compile(r"[\d\s.,+-]*\d[\d\s.,+-]*\)")
 _LIST_REPEATED = re.compile(r"\]\s*\*|\*\s*\[")
 _LIST_AS_INDEX = re.compile(r"[\w\])]\[(?:[^\[\]]*[,\s])?\[")
-_BY_STEPS = "aten.tensor_split.sections"
+BY_STEPS = "aten.tensor_split.sections"
 """What loops over tensors, LSTM, GRU and RNN go step by step by (torch 2.13), where the line has no such call."""
 _LOOPS = frozenset(["unbind", "list", "tuple", "zip", "enumerate", "iter", "map", "reversed", "sum"])
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
@@ -103,7 +103,7 @@ _IS_NUMBER = re.compile(r"(?P<size>.+) == (?P<value>\d+)(?: / \d+)?(?:: .*)?", r
 def no_length(reason: Reason, frame: Frame) -> str | None:
     """What to do with a loop or a recurrent layer, of which torch.export makes as many steps as the example has."""
     match = _IS_NUMBER.fullmatch(reason.text)
-    if match is None or reason.by != _BY_STEPS or "split" in frame.code:
+    if match is None or reason.by != BY_STEPS or "split" in frame.code:
         return None
     if any(first <= frame.line <= last for first, last in _loops(frame.file)):
         return f"write the Python loop over {match['size']} at {frame} as one tensor operation: {frame.code.strip()}"
