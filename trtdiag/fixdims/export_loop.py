@@ -247,13 +247,15 @@ class Search:
         return found
 
     def _left_open(self, plan: Plan, tried: Tried, chosen: Chosen) -> bool:
-        """Whether torch gave a symbol of its own to a size that it was to work out from the others."""
-        ours = _autos(plan) - _autos(self.asked)
-        return any(
-            free_symbols(dim.expr) & chosen.determined.keys()
-            for dim, _leaf in dims_in(tried.inputs, plan)
-            if dim.site in ours
-        )
+        """Whether torch gave a symbol of its own to a size that it was to work out from the others.
+
+        Then these follow from it as well as it from them, and either may be what is chosen freely now.
+        """
+        ours, dims = _autos(plan) - _autos(self.asked), dims_in(tried.inputs, plan)
+        theirs = {symbol for dim, _leaf in dims if dim.site not in ours for symbol in free_symbols(dim.expr)}
+        following = chosen.determined
+        led = {symbol for size in following.values() for symbol in free_symbols(size)} - theirs
+        return any(free_symbols(dim.expr) & (following.keys() | led) for dim, _leaf in dims if dim.site in ours)
 
     def _respelled(self, plan: Plan, tried: Tried) -> Plan | None:
         """Other words for a plan that is proven and that torch refuses."""

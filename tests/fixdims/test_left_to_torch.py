@@ -1,0 +1,37 @@
+"""Sizes that are left to torch to work out from others, and that it does not work out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch.export import Dim
+
+from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
+from trtdiag.dims.solver_input import dims_in, system_of
+from trtdiag.fixdims.child_export import planned, trial
+from trtdiag.fixdims.export_loop import Search
+from trtdiag.frontend.factory import recipe_of
+from trtdiag.symbolic import free_symbols, parse_expr
+
+
+class _OneProduct(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.stack(x.flatten().unbind(), 0).reshape(x.shape)
+
+
+def test_a_size_that_torch_did_not_work_out_is_left_open_whichever_of_two_follows() -> None:
+    """With an LSTM over h*w steps the one followed in one round and the other in the next, and the search went round."""
+    x = (torch.randn(4, 6),)
+    asked = structure_of(recipe_of((_OneProduct(), x, {}, ({0: Dim("h", max=12), 1: Dim("w", max=12)},)), "test"))
+    recipe = recipe_of((_OneProduct(), x, {}, ({0: 2 * Dim("_h", min=1, max=4), 1: Dim.AUTO},)), "test")
+    plan = asked_plan(structure := structure_of(recipe))
+    tried = trial(recipe, plan, None, lambda: planned(recipe, structure, plan))
+    search = Search(asked_plan(asked), {}, lambda _plan, _why: tried, 1)
+    chosen = search.chosen(tried, system_of(tried.inputs, plan))
+    high, wide = (dim.expr for dim, _leaf in dims_in(tried.inputs, plan))
+    (root,), (own,) = free_symbols(high), free_symbols(wide)
+    assert chosen.determined.keys() == {own}
+    assert search._left_open(plan, tried, chosen)
+    assert search._left_open(plan, tried, replace(chosen, determined={root: parse_expr(f"12//{own}")}))
+    assert not search._left_open(plan, tried, replace(chosen, determined={"other": parse_expr(f"2*{root}")}))
