@@ -21,7 +21,7 @@ class _OneProduct(torch.nn.Module):
 
 
 def test_a_size_that_torch_did_not_work_out_is_left_open_whichever_of_two_follows() -> None:
-    """With an LSTM over h*w steps the one followed in one round and the other in the next, and the search went round."""
+    """With an LSTM over h*w steps one followed in one round and the other in the next, and the search went round."""
     x = (torch.randn(4, 6),)
     asked = structure_of(recipe_of((_OneProduct(), x, {}, ({0: Dim("h", max=12), 1: Dim("w", max=12)},)), "test"))
     recipe = recipe_of((_OneProduct(), x, {}, ({0: 2 * Dim("_h", min=1, max=4), 1: Dim.AUTO},)), "test")
