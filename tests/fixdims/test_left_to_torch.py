@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch.export import Dim
 
+from trtdiag import fix_dims
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.child_export import planned, trial
@@ -35,3 +36,13 @@ def test_a_size_that_torch_did_not_work_out_is_left_open_whichever_of_two_follow
     assert search._left_open(plan, tried, chosen)
     assert search._left_open(plan, tried, replace(chosen, determined={root: parse_expr(f"12//{own}")}))
     assert not search._left_open(plan, tried, replace(chosen, determined={"other": parse_expr(f"2*{root}")}))
+
+
+def test_steps_over_a_product_are_not_tried_with_other_examples() -> None:
+    """Six further exports, each of which fixed its own product: an LSTM over h*w had no time left to be proven."""
+    steps: list[str] = []
+    dims = {"x": {0: Dim("h", min=2, max=6), 1: Dim("w", min=2, max=6)}}
+    fix = fix_dims(_OneProduct(), (torch.randn(2, 3),), dynamic_shapes=dims, progress=steps.append)
+    assert fix.proven
+    assert {site: leaf.value for site, leaf in fix.plan.leaves.items()} == {"x.shape[0]": 2, "x.shape[1]": 3}
+    assert [step for step in steps if "another example" in step] == []
