@@ -8,7 +8,7 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from trtdiag.engine.backend import get_backend
-from trtdiag.engine.kept_processes import kept_processes
+from trtdiag.engine.reused_builder_process import reused_builder_process
 from trtdiag.errors import UserError
 from trtdiag.frontend.move_to_device import program_device
 from trtdiag.options import CompileOptions, with_changes
@@ -37,7 +37,7 @@ def _compile_exported(exported: ExportedProgram, options: Mapping[str, Any]) -> 
             fix=f"move the model and its inputs to {backend.device}, or choose another backend",
             reference="program-device",
         )
-    with kept_processes():  # the next graph of the model is compiled soon
+    with reused_builder_process():  # the next graph of the model is compiled soon
         return compile(exported, chosen)
 
 

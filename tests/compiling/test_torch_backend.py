@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import trtdiag.torch_backend
 from tests.engine.standin_builder import register
 from tests.runtime.agreeing import assert_agrees
-from trtdiag.engine import kept_processes
+from trtdiag.engine import reused_builder_process
 from trtdiag.errors import UserError
 from trtdiag.runtime.compiled import CompiledProgram
 
@@ -81,7 +81,7 @@ def test_the_graphs_of_a_model_are_built_by_one_process(monkeypatch: pytest.Monk
     fast = torch.compile(model, backend="trtdiag", options={"backend": "standin", "min_segment_ops": 1})
     assert_agrees(fast, model, torch.randn(3, 4))
     assert len(started) == 1
-    kept_processes._end_all()
+    reused_builder_process._end_all()
     assert started[0].returncode is not None
 
 

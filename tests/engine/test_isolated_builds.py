@@ -17,7 +17,7 @@ import torch
 from tests.engine.linear_network import PROFILE, linear, linear_network
 from tests.engine.standin_builder import Fork, Standin, register
 from tests.harness.logged import listening
-from trtdiag.engine import isolated_builds as owning, kept_processes as keeping, parallel_builds as building
+from trtdiag.engine import isolated_builds as owning, parallel_builds as building, reused_builder_process as keeping
 from trtdiag.engine.backend import Backend, get_backend
 from trtdiag.engine.build import Engine, build_engine
 from trtdiag.engine.build_watch import Watch
@@ -303,7 +303,7 @@ def test_the_process_ends_with_the_one_that_waits_for_it(apart: Backend, started
 
 def _next(number: float) -> bytes:
     """The engine of a compilation among others."""
-    with keeping.kept_processes(), isolated_builds(get_backend("standin"), CompileOptions()) as backend:
+    with keeping.reused_builder_process(), isolated_builds(get_backend("standin"), CompileOptions()) as backend:
         assert backend.builders is not None
         backend.builders.start()
         found = bytes(_one(backend, _linear(number)).blob)
@@ -350,7 +350,7 @@ def test_a_process_that_nobody_takes_ends(started: list[Fork], monkeypatch: pyte
 @ends_by(signal.SIGSEGV)
 def test_one_that_crashed_is_followed_by_another(started: list[Fork]) -> None:
     with (
-        keeping.kept_processes(),
+        keeping.reused_builder_process(),
         isolated_builds(get_backend("standin"), CompileOptions()) as backend,
         pytest.raises(EngineBuildError),
     ):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from trtdiag.dims.compare_plans import values_of
 from trtdiag.dims.plan import Leaf, LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range
-from trtdiag.fixdims.branches import REFUSAL, always_padded, one_path
+from trtdiag.fixdims.branch_advice import REFUSAL, always_padded, one_path
 from trtdiag.fixdims.fix import PYTHON, Alternative, Change, Reason
 from trtdiag.fixdims.plain_numbers import no_error, no_length, no_number
 from trtdiag.frontend.dim_names import bounds_text

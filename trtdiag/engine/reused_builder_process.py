@@ -39,7 +39,7 @@ class _Kept:
 
 
 @contextmanager
-def kept_processes() -> Iterator[None]:
+def reused_builder_process() -> Iterator[None]:
     """Within it, a compilation takes the process that one before it has left, and leaves its own to the next.
 
     A process that nobody takes ends after a minute, or with this one; where little of the GPU's memory is free, none is
