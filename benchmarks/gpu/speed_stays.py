@@ -2,8 +2,8 @@
 
     python benchmarks/gpu/speed.py --models detector,rotary,zoo:demucs_like --variants ours,auto
 
-``zoo:NAME`` is a model of ``tests/models``; those with keyword arguments are none of these.  ``zoo:NAME@8`` has its
-example 4 times, which makes a batch of 8 of the 2 that most have.
+``zoo:NAME`` is a model of ``tests/models``; those with keyword arguments are none of these.  ``zoo:NAME@8x512x512`` has
+an example of these sizes, in the order in which the model's dims come; ``zoo:NAME@8`` a batch of 8.
 ``tv:NAME`` is a classifier of torchvision with images of 224 pixels, ``plain_unet`` a U-Net of dense convolutions.
 """
 
@@ -185,18 +185,16 @@ class ZooCase:
 
 
 def zoo_case(name: str) -> ZooCase:
-    """A model of the zoo by its name there, after ``@`` with the size that is called ``batch``."""
+    """A model of the zoo by its name there; after ``@`` with other sizes, in the order in which its dims come."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from tests.models.zoo import build
 
-    name, _, batch = name.partition("@")
+    name, _, sizes = name.partition("@")
     module, args, kwargs, dynamic_shapes = build(name)
     if kwargs:
         raise ValueError(f"{name} has keyword arguments")
-    if batch:
-        args = tuple(
-            _of_batch(arg, dims, int(batch)) for arg, dims in zip(args, _for_each(args, dynamic_shapes), strict=True)
-        )
+    if sizes:
+        args = _resized(args, _for_each(args, dynamic_shapes), [int(size) for size in sizes.split("x")])
     return ZooCase(module.eval(), args, dynamic_shapes)
 
 
@@ -207,12 +205,17 @@ def _for_each(args: tuple[Tensor, ...], dynamic_shapes: Any) -> Sequence[Any]:
     return dynamic_shapes
 
 
-def _of_batch(arg: Tensor, dims: Any, batch: int) -> Tensor:
-    """The argument with its samples again and again, where it has some."""
-    for axis, dim in (dims or {}).items():
-        if getattr(dim, "__name__", "") == "batch":
-            return torch.cat([arg] * -(-batch // arg.shape[axis]), axis).narrow(axis, 0, batch)
-    return arg
+def _resized(args: tuple[Tensor, ...], dims: Sequence[Any], sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    """The arguments with the first dims at these sizes: what they hold is repeated or cut off."""
+    names = list(dict.fromkeys(dim.__name__ for its in dims for dim in (its or {}).values()))
+    asked = dict(zip(names, sizes, strict=False))
+    made = []
+    for arg, its in zip(args, dims, strict=True):
+        for axis, dim in (its or {}).items():
+            size = asked.get(dim.__name__, arg.shape[axis])
+            arg = torch.cat([arg] * -(-size // arg.shape[axis]), axis).narrow(axis, 0, size)
+        made.append(arg.contiguous())
+    return tuple(made)
 
 
 def torchvision_case(name: str) -> ZooCase:
