@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -65,9 +66,9 @@ REFUSED = {
     "analyze m.pt2 -o a.html --markdown ./a.html": "-o and --markdown name one file: ./a.html",
     "analyze m.pt2 --json - --sarif -": "--json and --sarif name one file: standard output",
     "analyze m.pt2 --json - --sarif /dev/stdout": "--json and --sarif name one file: standard output",
-    "analyze m.pt2 --format html,json --sarif m.json": "and --sarif name one file: m.json",
+    "analyze m.pt2 --format html,json --sarif m.json": "the report (json) and --sarif would be one file: m.json",
     "analyze m.pt2 -o a.json --format html,json": "-o (html) and -o (json) name one file: a.json",
-    "analyze page.html": "the report's usual name names SOURCE itself: page.html",
+    "analyze page.html": "the report would be written over SOURCE: page.html",
     "analyze factory:build -o factory.py --json factory.py": "no report format",
     "analyze factory:build --json factory.py": "--json names the module of SOURCE itself",
     "analyze package.model:build --json package/model.py": "--json names the module of SOURCE itself",
@@ -79,7 +80,7 @@ REFUSED = {
     "compile m.pt2 --json m.pt2": "--json names SOURCE itself",
     "compile m.pt2 -o o.ep --json o.ep": "-o and --json name one file: o.ep",
     "compile m.pt2 -o o.ep --report o.html --markdown o.html": "--report and --markdown name one file: o.html",
-    "compile m.pt2 -o o.html": "-o and the report's usual name name one file: o.html",
+    "compile m.pt2 -o o.html": "-o and the report would be one file: o.html",
     "compile m.pt2 --timing-cache m.pt2": "--timing-cache names SOURCE itself",
     "compile m.pt2 --runtime-cache m.pt2": "--runtime-cache names SOURCE itself",
     "compile m.pt2 --timing-cache t.cache --json t.cache": "--json and --timing-cache name one file",
@@ -101,7 +102,7 @@ REFUSED = {
     "report r.json --json r.json": "--json names SAVED itself",
     "report r.json --sarif r.json": "--sarif names SAVED itself",
     "report r.json --compare old.json --markdown old.json": "--markdown names --compare itself",
-    "report page.html": "the report's usual name names SAVED itself",
+    "report page.html": "the report would be written over SAVED: page.html",
     "fix-dims m.pt2 --json m.pt2": "--json names SOURCE itself",
     "fix-dims m.pt2 --write m.pt2 --force": "--write names SOURCE itself",
     "fix-dims m.pt2 --apply -o m.pt2": "-o names SOURCE itself",
@@ -124,8 +125,26 @@ def test_one_file_under_two_arguments_is_refused_before_the_work(
     assert REFUSED[line] in told
     if "no report format" not in told:
         assert "[same-file]" in told
-        assert "fix: name another file for " in told
+        assert re.search("fix: name another file (for|with) ", told)
     assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
+
+
+@posix
+@pytest.mark.parametrize(
+    ("line", "option", "what"),
+    [
+        ("report page.html", "-o", "the report has this name, and SAVED is read"),
+        ("compile m.pt2 -o o.html", "--report", "the report has this name, and only one of the two would be left"),
+        ("compile m.pt2 --timing-cache m_trt.pt2", "--timing-cache", ""),
+    ],
+)
+def test_a_usual_name_is_told_with_the_option_that_gives_another(
+    line: str, option: str, what: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*line.split()) == 2
+    told = capsys.readouterr().err
+    assert not what or f"because: without {option} {what}" in told
+    assert f"fix: name another file {'with' if what else 'for'} {option}" in told
 
 
 @posix

@@ -54,7 +54,7 @@ def read_by(
 
 def report_places(files: ReportFiles) -> list[Named]:
     """The files of reports, and of the trace."""
-    return [*(Named(argument, place) for _, place, argument in files.places), *trace_places()]
+    return [*(place for _, place in files.places), *trace_places()]
 
 
 def check_reports(reads: Sequence[Named], reports: Sequence[Named]) -> None:
@@ -77,13 +77,13 @@ def compiled_place(output: Path | None, usual: Path) -> Named:
         ArtifactError: ``file-not-written``.
         UserError: ``file-on-standard-output``.
     """
-    argument, path = ("-o", output) if output else ("the program's usual name", usual)
+    argument, path, without = ("-o", output, None) if output else ("the compiled program", usual, "-o")
     _refuse_standard_output(argument, path)
     try:
         check_destination(path)
     except OSError as error:
         raise not_written(path, error) from error
-    return Named(argument, os.fspath(path))
+    return Named(argument, os.fspath(path), without)
 
 
 def file_and_size(place: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from trtdiag.cli.option_groups import Options, flag, path, several
 from trtdiag.cli.streams import standard_output
 from trtdiag.cli.value_checks import F, OutputFile, listed
 from trtdiag.files.destination import is_written_through, open_descriptor
-from trtdiag.files.same_file import STREAM
+from trtdiag.files.same_file import STREAM, Named
 from trtdiag.report.format_names import SUFFIXES, format_of, format_unknown
 from trtdiag.report.save import write_atomically
 
@@ -56,19 +56,19 @@ class ReportFiles:
     """What to write.
 
     Attributes:
-        places: Format and place of each, and what names the place, for errors; a place may be ``-``.
+        places: Format and place of each; a place may be ``-``.
         compare: The earlier report, where one was named.
         opens: Whether to open the page.
     """
 
-    places: tuple[tuple[str, str, str], ...]
+    places: tuple[tuple[str, Named], ...]
     compare: str | None = None
     opens: bool = False
 
     @property
     def to_stdout(self) -> bool:
         """Whether standard output belongs to a report."""
-        return any(place == STREAM for _, place, _ in self.places)
+        return any(place.path == STREAM for _, place in self.places)
 
     def write(self, report: Saveable) -> list[str]:
         """Write all of them, and open the page where that was asked for; gives the places.
@@ -76,14 +76,15 @@ class ReportFiles:
         Raises:
             UserError: A place cannot be written.
         """
-        for name, place, _ in self.places:
-            _put(place, report.rendering.text(name), "report")
+        for name, place in self.places:
+            _put(place.path, report.rendering.text(name), "report")
         if self.opens:
             from trtdiag.report.formats import open_page  # torch takes seconds: --help should not wait for it
 
-            page = next((place for name, place, _ in self.places if name == "html" and place != STREAM), None)
+            pages = (place.path for name, place in self.places if name == "html")
+            page = next((path for path in pages if path != STREAM), None)
             report.show() if page is None else open_page(Path(page))
-        return [place for _, place, _ in self.places]
+        return [place.path for _, place in self.places]
 
 
 def _put(place: str, text: str, what: str) -> None:
@@ -95,14 +96,14 @@ def _put(place: str, text: str, what: str) -> None:
 
 def json_file(place: str | None) -> ReportFiles:
     """What ``--json`` alone asks for."""
-    return ReportFiles(() if place is None else (("json", _place(place), "--json"),))
+    return ReportFiles(() if place is None else (("json", Named("--json", _place(place))),))
 
 
 def write_json(files: ReportFiles, text: str, what: str) -> list[Path]:
     """Write the text of ``what`` to where ``--json`` says; gives the files."""
-    for _, place, _ in files.places:
-        _put(place, text, what)
-    return [Path(place) for _, place, _ in files.places if place != STREAM]
+    for _, place in files.places:
+        _put(place.path, text, what)
+    return [Path(place.path) for _, place in files.places if place.path != STREAM]
 
 
 def asked_files(
@@ -124,23 +125,24 @@ def asked_files(
     for name in names:
         if name not in SUFFIXES:
             raise format_unknown(name)
-    by = "the report's usual name" if output is None else output_option
+    by, without = ("the report", output_option) if output is None else (output_option, None)
     places = {
-        name: (str(page if name == "html" else page.with_suffix(SUFFIXES[name])), f"{by} ({name})") for name in names
+        name: Named(f"{by} ({name})", str(page if name == "html" else page.with_suffix(SUFFIXES[name])), without)
+        for name in names
     }
     if not names:
         # A device has no suffix that could say otherwise.
         plain = output is None or is_written_through(output)
-        places = {"html" if plain else format_of(page): (str(page), by)}
+        places = {"html" if plain else format_of(page): Named(by, str(page), without)}
     if given.get("no_html"):
         places.pop("html", None)
     for name in ("json", "sarif", "markdown"):
         place = given.get(name)
         if place is not None:
             places.pop(name, None)
-            places[name] = (place, f"--{name}")
+            places[name] = Named(f"--{name}", place)
     return ReportFiles(
-        tuple((name, _place(place), argument) for name, (place, argument) in places.items()),
+        tuple((name, replace(place, path=_place(place.path))) for name, place in places.items()),
         given.get("compare"),
         bool(given.get("open")),
     )

@@ -22,12 +22,14 @@ class Named:
     """A file with the argument that names it.
 
     Attributes:
-        argument: In the words of the caller: ``--json``, ``SOURCE``.
+        argument: In the words of the caller: ``--json``, ``SOURCE``; of a usual name what is written, ``the report``.
         path: As given; ``-`` is standard input or output.
+        usual_without: Of a usual name, the option that would name another: ``-o``.
     """
 
     argument: str
     path: str
+    usual_without: str | None = None
 
 
 @dataclass(frozen=True)
@@ -116,13 +118,19 @@ def _folded(name: str) -> str:
 def _refused(earlier: Named, named: Named, *, read: bool) -> UserError:
     shown = "standard output" if named.path == STREAM else named.path
     alike = "" if earlier.path == named.path else f" ({earlier.path} and {shown} are the same file)"
+    usual = named.usual_without and f"without {named.usual_without} {named.argument} has this name, and "
     if read:
-        message, because = f"{named.argument} names {earlier.argument} itself", "it is read, and would be written over"
+        verb = "would be written over" if usual else "names"
+        message = f"{named.argument} {verb} {earlier.argument}" + ("" if usual else " itself")
+        because = f"{usual}{earlier.argument} is read" if usual else "it is read, and would be written over"
     else:
-        message, because = f"{earlier.argument} and {named.argument} name one file", "only one of the two would be left"
+        verb = "would be" if usual or earlier.usual_without else "name"
+        message = f"{earlier.argument} and {named.argument} {verb} one file"
+        because = f"{usual or ''}only one of the two would be left"
+    by = f"with {named.usual_without}" if usual else f"for {named.argument}"
     return UserError(
         f"{message}: {shown}",
         because=because + alike,
-        fix=f"name another file for {named.argument}",
+        fix=f"name another file {by}",
         reference="same-file",
     )
