@@ -302,6 +302,8 @@ def test_int64_of_the_oldest_target_is_said_to_enter_as_pairs(model: Path, capsy
         ("10.16", "int64[input.shape[0]]"),
     ):
         options = ("--target", target, "--backend", "reference", "--force", "--min-segment-ops", "1")
-        assert run("compile", "model.pt2", *options) == 0
+        assert run("compile", "model.pt2", *options, "--json", "model.json") == 0
         assert f"  in     input {expected}\n" in capsys.readouterr().out
+        told = json.loads(Path("model.json").read_text("utf-8"))["compiled"]["engines"][0]["inputs"]
+        assert [port["pairs_of_int64"] for port in told] == [target == "8.6"]
         assert f">{expected}<" in Path("model_trt.html").read_text("utf-8")

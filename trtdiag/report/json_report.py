@@ -92,7 +92,12 @@ def _engine(index: int, engine: EngineFacts) -> dict[str, Any]:
         "version_compatible": where.versions,
         "bytes": engine.engine_bytes,
         "from_cache": engine.saved,
+        "inputs": [{**_input(port), "pairs_of_int64": port.name in engine.pairs} for port in engine.manifest.inputs],
     }
+
+
+def _input(port: EngineInput) -> dict[str, Any]:
+    return {**vars(port), "shape": port.dims, "size": port.value}
 
 
 def _answer(answer: WhatIf) -> dict[str, Any]:
@@ -142,7 +147,6 @@ _FORMS: Mapping[type, Form] = {
     PrecisionFacts: lambda facts: {"asked": facts.precision, "stays_float32": facts.stays},
     LoweringLimit: lambda op: {"op": op.target, "reason": op.why, **_at(op.origin)},
     CompilationFacts: lambda facts: {"engines": [_engine(*each) for each in enumerate(facts.engines)]},
-    EngineInput: lambda port: {"shape": port.dims, "size": port.value},
     EngineOutput: lambda port: {"shape": port.dims},
     ToldLayers: lambda told: {"why": told.why or None},
     LayerInfo: lambda layer: {"precision": layer.dtypes, "tactic": layer.tactic or None},
