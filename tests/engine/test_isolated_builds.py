@@ -219,7 +219,7 @@ def test_builds_of_a_compilation_share_what_they_measure(started: list[Fork], tm
                 _one(apart, _linear(number))
             assert isinstance(apart.builders, owning.IsolatedBuilds)
             assert apart.builders._timings is not None
-            places.append(Path(apart.builders._timings.name))
+            places.append(apart.builders._timings.parent.parent)
             assert places[-1].exists()
         assert [text for text in heard.messages if "knows" in text] == [f"knows of {n} builds" for n in range(3)]
     assert not any(place.exists() for place in places)

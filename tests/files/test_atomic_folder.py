@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from trtdiag.files.atomic_folder import atomic_folder
+from trtdiag.files.atomic_folder import atomic_folder, temporary_folder
 from trtdiag.files.unfinished import SUFFIX
 
 
@@ -53,3 +55,41 @@ def test_what_a_killed_program_left_is_removed_and_what_a_living_one_writes_stay
             pass
         assert living.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere there are no locks that tell a killed program's folder")
+def test_temporary_folders_of_killed_programs_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "trtdiag-timings-of-another").mkdir()
+    with temporary_folder("trtdiag-timings") as living:
+        killed = os.fork()
+        if not killed:
+            with temporary_folder("trtdiag-timings") as left:
+                (left / "timings").write_text("measured")
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(killed, 0)
+        assert len(list(tmp_path.iterdir())) == 3
+        with temporary_folder("trtdiag-inductor") as work:
+            assert stat.S_IMODE(work.stat().st_mode) == 0o700
+            assert {living, work} < set(tmp_path.iterdir())
+            assert len(list(tmp_path.iterdir())) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["trtdiag-timings-of-another"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere there are no locks that tell a killed program's folder")
+def test_a_folder_that_is_taken_for_a_left_one_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made: list[Path] = []
+    mkdir = os.mkdir
+
+    def looked_at(path: Path, mode: int = 0o777) -> None:
+        """As where another program removes what is not locked yet."""
+        mkdir(path, mode)
+        made.append(path)
+        if len(made) == 1:
+            os.rmdir(path)
+
+    monkeypatch.setattr(os, "mkdir", looked_at)
+    with temporary_folder("trtdiag-timings") as work:
+        assert work.is_dir()
+    assert len(made) == 2

@@ -11,11 +11,11 @@ import os
 import pickle
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 from threading import Condition
 
 import torch
@@ -26,6 +26,7 @@ from trtdiag.engine.builder_process import OURS, BuilderProcess, EndedError, Req
 from trtdiag.engine.engine_bytes import Blob
 from trtdiag.engine.tensorrt.gpu import free_mib
 from trtdiag.errors import EngineBuildError
+from trtdiag.files.atomic_folder import temporary_folder
 from trtdiag.network import Network
 from trtdiag.network.weights import WeightsFile
 from trtdiag.options import CompileOptions
@@ -79,7 +80,8 @@ class IsolatedBuilds:
     def __init__(self, backend: Backend, waits_beside_mib: int | None = None) -> None:
         self._backend = backend
         self._waits_beside_mib = waits_beside_mib
-        self._timings: tempfile.TemporaryDirectory[str] | None = None
+        self._folders = ExitStack()
+        self._timings: Path | None = None
         self._changed = Condition()
         self._waiting = 0
         self._weights = WeightsFile()
@@ -144,8 +146,11 @@ class IsolatedBuilds:
             return options
         with self._changed:
             if self._timings is None:
-                self._timings = tempfile.TemporaryDirectory(prefix="trtdiag-timings-")
-        return replace(options, timing_cache=os.path.join(self._timings.name, "timings"))
+                # We hold a lock on the folder; builders lock the one that the file is in.
+                inner = self._folders.enter_context(temporary_folder("trtdiag-timings")) / "shared"
+                inner.mkdir()
+                self._timings = inner / "timings"
+        return replace(options, timing_cache=os.fspath(self._timings))
 
     def _cannot(self, why: str) -> None:
         with self._changed:
@@ -227,8 +232,7 @@ class IsolatedBuilds:
             ending, self._all, self._idle = self._all, [], []
         _end(ending)
         self._weights.file.close()
-        if self._timings is not None:
-            self._timings.cleanup()
+        self._folders.close()
 
 
 @contextmanager

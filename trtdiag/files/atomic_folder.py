@@ -7,12 +7,13 @@ import os
 import shutil
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from trtdiag.files.atomic_write import sync_folder
-from trtdiag.files.unfinished import SUFFIX, unfinished_name
+from trtdiag.files.unfinished import SUFFIX, locked, unfinished_name
 
 
 @contextmanager
@@ -29,9 +30,7 @@ def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         OSError: The system refuses; a folder that was there is as it was.
     """
     _remove_abandoned(path.parent)
-    work = path.parent / unfinished_name(path.name)
-    os.mkdir(work)
-    lock = _locked(work)
+    work, lock = _begun(path)
     try:
         yield work
         _force_to_disk(work)
@@ -44,6 +43,43 @@ def atomic_folder(path: Path, *, replace: bool = False) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)  # it has taken its place, or holds what is not wanted
         if lock is not None:
             os.close(lock)
+
+
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """Yields a folder among the temporary ones, for this user alone, that is there until the block ends.
+
+    What a killed program left of them there is removed first.
+
+    Args:
+        name: What its name is to begin with.
+
+    Raises:
+        OSError: The system refuses.
+    """
+    place = Path(tempfile.gettempdir())
+    _remove_abandoned(place)
+    work, lock = _begun(place / name, 0o700)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _begun(path: Path, mode: int = 0o777) -> tuple[Path, int | None]:
+    """A folder beside ``path`` and its lock; the umask takes away from ``mode``."""
+    while True:
+        work = path.parent / unfinished_name(path.name)
+        os.mkdir(work, mode)
+        with suppress(FileNotFoundError):
+            lock = _locked(work, wait=True)
+            # Another program may have looked at it before it was locked, and taken it for one that was left.
+            if work.exists():
+                return work, lock
+            if lock is not None:
+                os.close(lock)
 
 
 def _rename_new(work: Path, path: Path) -> None:
@@ -74,19 +110,15 @@ def _force_to_disk(folder: Path) -> None:
         sync_folder(Path(place))
 
 
-def _locked(folder: Path) -> int | None:
+def _locked(folder: Path, *, wait: bool) -> int | None:
     """A lock on a folder that ends with this process; ``None`` where the system has none, or another one has it."""
-    if sys.platform == "win32":
+    if sys.platform == "win32":  # no folder can be opened there
         return None
-    import fcntl
-
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
+    if locked(handle, wait=wait):
+        return handle
+    os.close(handle)
+    return None
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -95,7 +127,7 @@ def _remove_abandoned(folder: Path) -> None:
             seen = os.lstat(path)
             if not stat.S_ISDIR(seen.st_mode) or (hasattr(os, "geteuid") and seen.st_uid != os.geteuid()):
                 continue
-            lock = _locked(path)
+            lock = _locked(path, wait=False)
             if lock is not None:
                 shutil.rmtree(path, ignore_errors=True)
                 os.close(lock)

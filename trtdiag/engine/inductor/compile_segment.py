@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -19,6 +18,7 @@ from torch.export import ExportedProgram
 
 from trtdiag.engine.inductor.package import Code, Shapes, packed, save
 from trtdiag.errors import EngineBuildError
+from trtdiag.files.atomic_folder import temporary_folder
 from trtdiag.wording import first_line
 
 _SHARED_LIBRARY = ":libstdc++.so.6"
@@ -46,8 +46,8 @@ def compiled_code(segment: ExportedProgram, device: str, usual: Shapes | None = 
 
     Arguments and errors are those of ``compiled_bytes``.
     """
-    with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder, ThreadPoolExecutor(1) as beside:
-        own, code, faster = (Path(folder) / name for name in ("segment.pt2", "code.pt2", "usual.pt2"))
+    with temporary_folder("trtdiag-inductor") as folder, ThreadPoolExecutor(1) as beside:
+        own, code, faster = (folder / name for name in ("segment.pt2", "code.pt2", "usual.pt2"))
         save(segment, own)
         how = {"config": _layout(segment), "instructions": [] if device == "cuda" else _CPU_INSTRUCTIONS}
         if usual is None or not segment.range_constraints:

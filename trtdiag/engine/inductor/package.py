@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import torch
 from torch.export import ExportedProgram
 
 from trtdiag.errors import ArtifactError
+from trtdiag.files.atomic_folder import temporary_folder
 from trtdiag.wording import first_line
 
 _SEGMENT, _ABOUT = "segment.pt2", "about.json"
@@ -143,7 +143,7 @@ class Package:
 @contextmanager
 def code_file(code: bytes) -> Iterator[str]:
     """Code in a file, for as long as it is being loaded."""
-    with tempfile.TemporaryDirectory(prefix="trtdiag-inductor-") as folder:
-        file = Path(folder) / _CODE
+    with temporary_folder("trtdiag-inductor") as folder:
+        file = folder / _CODE
         file.write_bytes(code)
         yield str(file)
