@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch.export import Dim
 
+from tests.harness.rows import each
 from trtdiag import fix_dims
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
 from trtdiag.dims.solver_input import dims_in, system_of
@@ -32,10 +33,39 @@ def test_a_size_that_torch_did_not_work_out_is_left_open_whichever_of_two_follow
     chosen = search.chosen(tried, system_of(tried.inputs, plan))
     high, wide = (dim.expr for dim, _leaf in dims_in(tried.inputs, plan))
     (root,), (own,) = free_symbols(high), free_symbols(wide)
-    assert chosen.determined.keys() == {own}
+    assert not chosen.determined  # no size is left to torch that is one divided by another
+    chosen = replace(chosen, determined={own: parse_expr(f"12//{root}")})
     assert search._left_open(plan, tried, chosen)
     assert search._left_open(plan, tried, replace(chosen, determined={root: parse_expr(f"12//{own}")}))
     assert not search._left_open(plan, tried, replace(chosen, determined={"other": parse_expr(f"2*{root}")}))
+
+
+class _RangeOfProduct(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for step in range(x.shape[0] * x.shape[1]):
+            x = x + step
+        return x
+
+
+class _MadeOfSteps(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        z = x.flatten()
+        y = torch.stack(z.unbind(), 0).reshape(x.shape)
+        return y + x.reshape(y.shape)
+
+
+@each("model", [_RangeOfProduct(), _MadeOfSteps()])
+def test_steps_over_a_product_are_the_cause_of_all_that_comes_after_them(model: torch.nn.Module) -> None:
+    """What torch records behind an LSTM over h*w was called the cause, and six further examples were tried."""
+    steps: list[str] = []
+    dims = {"x": {0: Dim("h", max=9), 1: Dim("w", max=9)}}
+    fix = fix_dims(model, (torch.randn(2, 3),), dynamic_shapes=dims, progress=steps.append)
+    assert fix.proven
+    assert steps == ["export 1: as asked", "export 2: with the corrected dims"]
+    for change in fix.changes:
+        assert change.why[0].text in ("w*h == 6", "h*w == 6")
+        assert change.model_change is not None
+        assert change.model_change.text.startswith("write the Python loop over ")
 
 
 def test_steps_over_a_product_are_not_tried_with_other_examples() -> None:

@@ -14,6 +14,7 @@ from trtdiag.fixdims.changes import Noted, reason, smallest_broken
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pinned_dims import PinnedGroup
+from trtdiag.fixdims.plain_numbers import steps_over
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Progression, ValueSet, allowed, evaluate, free_symbols, substitute, to_text
@@ -43,8 +44,11 @@ class Notebook:
         """Note why ``chosen`` narrows what ``plan`` asked; of all sites, or of ``only`` some."""
         dims = [dim for dim, _leaf in dims_in(tried.inputs, plan) if only is None or dim.site in only]
         names = self.symbol_names(tried, plan)
+        steps = steps_over(tried.conditions)  # what comes after them knows a number, and is no cause
         for symbol, conditions in chosen.narrowed_by.items():
             sites = [dim for dim in dims if symbol in free_symbols(dim.expr)]
+            if symbol in steps:
+                conditions = (steps[symbol], *(each for each in conditions if each != steps[symbol]))
             conditions = _up_to_int(symbol, conditions, tried, system)
             reasons = [self._reason(c, tried, system, names, dims) for c in conditions[:_MOST_REASONS]]
             for dim in sites:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -15,10 +14,9 @@ from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import BRANCH, Alternative
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
-from trtdiag.fixdims.plain_numbers import BY_STEPS
+from trtdiag.fixdims.plain_numbers import by_steps, steps_over
 from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.frontend.program import InputDim
-from trtdiag.graph.source import Stack
 from trtdiag.symbolic import Range, children, free_symbols, is_condition
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation
@@ -41,7 +39,6 @@ WORTH_MOVING = 10
 """How many times the combinations another example must keep: the user's own is given up for it."""
 WORTH_UNPINNING = 2
 """The same where fewer dims are left with one value."""
-_RANGE = re.compile(r"\bfor\b.+\bin range\(")
 
 
 class OtherExamples:
@@ -139,13 +136,13 @@ class OtherExamples:
         examples = {**self.search.examples, **plan.sizes}
         share = _share(plan, tried, chosen)
         little = share * WORTH_MOVING <= 1
+        stepped = steps_over(tried.conditions).keys()
         for dim, leaf in dims_in(tried.inputs, plan):
             symbols = free_symbols(dim.expr)
             blamed = [c for s in symbols for c in chosen.narrowed_by.get(s, ())]
-            origins = [tried.conditions[c] for c in blamed if c in tried.conditions]
-            if any(_by_steps(each.op, each.stack) for each in origins):
+            if not symbols.isdisjoint(stepped):
                 continue  # it would take the steps of any example
-            branches = [each for each in origins if each.branch]
+            branches = [c for c in blamed if c in tried.conditions and tried.conditions[c].branch]
             least = min((_kept(s, chosen, box[s].count) for s in symbols if s in box), default=Fraction(1))
             alone = any(_single(s, chosen, box) for s in symbols)
             fixed = little and least < SPECIALISED and any(_fixes_inner_size(c) for c in blamed)
@@ -163,19 +160,9 @@ class OtherExamples:
 def _tried_less(group: PinnedGroup, tried: Tried) -> PinnedGroup:
     """``group`` with one other size where something goes step by step over it: that takes the size of any example."""
     for pin in tried.pins if not group.by_example else ():
-        if pin.site in group.sites and (_by_steps(pin.op, pin.stack) or _RANGE.search(_code(pin.stack))):
+        if pin.site in group.sites and by_steps(pin.op, pin.stack):
             return replace(group, others=group.others[:1])
     return group
-
-
-def _by_steps(op: str | None, stack: Stack) -> bool:
-    """Whether a loop over tensors, or a recurrent layer, asked."""
-    return op == BY_STEPS and "split" not in _code(stack)
-
-
-def _code(stack: Stack) -> str:
-    frame = stack.best
-    return "" if frame is None else (frame.inside or frame).code
 
 
 def _fixes_inner_size(condition: Condition) -> bool:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
+from trtdiag.dims.facts import GuardOrigin
 from trtdiag.fixdims.fix import BRANCH, OP, PYTHON, TRACING, Reason
-from trtdiag.graph.source import Frame, syntax_nodes
+from trtdiag.graph.source import Frame, Stack, syntax_nodes
+from trtdiag.symbolic import free_symbols
+from trtdiag.symbolic.expr import Compare, Condition, Num, Relation
 
 # By the call, as of torch 2.13.
 INSTEAD_OF_NUMBER = {
@@ -91,21 +95,46 @@ _ONLY_WITH = {
 }
 """The argument that is the plain number."""
 _OF_DIGITS = re.compile(r"[\d\s.,+-]*\d[\d\s.,+-]*\)")
-_LIST_REPEATED = re.compile(r"\]\s*\*|\*\s*\[")
+_LIST = r"(?<![\w\])])\[(?:[^\[\]]|\[[^\[\]]*\])*\]"  # and no index
+_LIST_REPEATED = re.compile(rf"{_LIST}\s*\*|\*\s*{_LIST}")
 _LIST_AS_INDEX = re.compile(r"[\w\])]\[(?:[^\[\]]*[,\s])?\[")
-BY_STEPS = "aten.tensor_split.sections"
+_BY_STEPS = "aten.tensor_split.sections"
 """What loops over tensors, LSTM, GRU and RNN go step by step by (torch 2.13), where the line has no such call."""
+_RANGE = re.compile(r"\bfor\b.+\bin range\(")
 _LOOPS = frozenset(["unbind", "list", "tuple", "zip", "enumerate", "iter", "map", "reversed", "sum"])
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
 _IS_NUMBER = re.compile(r"(?P<size>.+) == (?P<value>\d+)(?: / \d+)?(?:: .*)?", re.DOTALL)
 
 
+def by_steps(op: str | None, stack: Stack) -> bool:
+    """Whether a loop or a recurrent layer asked for a size, of which torch.export makes as many steps.
+
+    Args:
+        op: The op that asked, or what did in its place.
+        stack: Where.
+    """
+    frame = stack.best
+    code = "" if frame is None else (frame.inside or frame).code
+    return ("split" not in code) if op == _BY_STEPS else op in (None, PYTHON) and _RANGE.search(code) is not None
+
+
+def steps_over(conditions: Mapping[Condition, GuardOrigin]) -> dict[str, Condition]:
+    """Symbol -> the equation that holds it, and others, to a number of steps; with where each condition comes from."""
+    return {
+        symbol: condition
+        for condition, origin in conditions.items()
+        if isinstance(condition, Compare) and condition.relation is Relation.EQ and isinstance(condition.right, Num)
+        if by_steps(origin.op, origin.stack)
+        for symbol in free_symbols(condition)
+    }
+
+
 def no_length(reason: Reason, frame: Frame) -> str | None:
     """What to do with a loop or a recurrent layer, of which torch.export makes as many steps as the example has."""
     match = _IS_NUMBER.fullmatch(reason.text)
-    if match is None or reason.by != BY_STEPS or "split" in frame.code:
+    if match is None or not by_steps(reason.by, reason.stack):
         return None
-    if any(first <= frame.line <= last for first, last in _loops(frame.file)):
+    if reason.by == PYTHON or any(first <= frame.line <= last for first, last in _loops(frame.file)):
         return f"write the Python loop over {match['size']} at {frame} as one tensor operation: {frame.code.strip()}"
     why = f"torch.export runs the recurrent layer at {frame} step by step, {match['value']} times"
     return f"pad to one length, or export one program for each: {why}: {frame.code.strip()}"

@@ -27,11 +27,12 @@ from trtdiag.symbolic import (
     Range,
     Solution,
     Sym,
+    children,
     evaluate,
     free_symbols,
 )
 from trtdiag.symbolic.conditions import TRUE, within
-from trtdiag.symbolic.expr import Condition, Expr
+from trtdiag.symbolic.expr import Condition, Expr, FloorDiv
 
 SIZES = Range(0, None)
 SEARCH_SHARE = 0.6  # of the time; the rest is for proofs and reasons
@@ -206,12 +207,12 @@ def searched(start: Layout, determine: bool, sets: Sets) -> Fitted | None:
 
     Args:
         start: Every symbol its own parameter.
-        determine: Whether sizes may be any expression.
+        determine: Whether sizes may be any expression that torch works out.
         sets: Solves what is asked of one parameter; its clock ends the search.
     """
     best: Fitted | None = None
     for solved in layouts(start):
-        for layout in [solved] if determine else _affine(solved):
+        for layout in [solved] if determine and not _quotients(solved) else _affine(solved):
             found = fitted(layout, sets, best)
             if found is not None and (best is None or found.rank < best.rank):
                 best = found
@@ -226,6 +227,16 @@ def _affine(layout: Layout) -> Iterator[Layout]:
     return followed(layout, straightened, MOST_STRAIGHTENED)
 
 
+def _quotients(layout: Layout) -> bool:
+    """Whether a size is divided by another: torch works none out (``h*w == 24``; 2.13, ``_sympy.solve.try_solve``)."""
+    return any(_by_a_size(size) for size in layout.sizes.values())
+
+
+def _by_a_size(part: Expr | Condition) -> bool:
+    divided = isinstance(part, FloorDiv) and bool(free_symbols(part.right))
+    return divided or any(_by_a_size(child) for child in children(part))
+
+
 def _on_lines(best: Fitted, determine: bool, sets: Sets) -> Fitted:
     """Lines through the example, where joint claims left only a narrow product."""
     layout = best.layout
@@ -235,7 +246,7 @@ def _on_lines(best: Fitted, determine: bool, sets: Sets) -> Fitted:
             for line in on_lines(layout, (first, second), because):
                 if sets.clock.out:
                     return best
-                for made in [line] if determine else _affine(line):
+                for made in [line] if determine and not _quotients(line) else _affine(line):
                     found = fitted(made, sets, best)
                     if found is not None and found.rank < best.rank:
                         best = found
