@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import importlib
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
+from sample_fixes import fix
 
 import trtdiag
 from tests.harness.packed_pages import packed_texts
+from trtdiag.fixdims.fix import Alternative
 from trtdiag.graph.source import Frame
+from trtdiag.report.fix_notebook import fix_snippet
+from trtdiag.report.fix_text import fix_text
 from trtdiag.report.shown_paths import file_address, short_paths, with_short_paths
 from trtdiag.report.source_context import source_view
 from trtdiag.report.terminal import print_summary
@@ -128,3 +133,13 @@ def test_nothing_that_is_written_of_a_model_names_the_folder_of_its_user(
         assert "../nets/adas_net.py:9" in written[name], name
     assert '"file": "../nets/adas_net.py"' in written["json"]
     assert '"uriBaseId": "HOME"' in written["sarif"], "it is not below the working directory"
+
+
+def test_what_fix_dims_advises_names_lines_as_its_reasons_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    advised = replace(fix().changes[0], model_change=Alternative(f"write -1 at {tmp_path}/net.py:17: x.view(3)"))
+    answer = replace(fix(), changes=(advised,), notes=(f"not exported: {tmp_path}/net.py",))
+    assert "or model  write -1 at net.py:17" in fix_text(answer)
+    for text in (fix_text(answer), fix_snippet(answer)):
+        assert "not exported: net.py" in text
+        assert str(tmp_path) not in text

@@ -11,7 +11,7 @@ from trtdiag.fixdims.fix import Fix, Outcome
 from trtdiag.report.fix_programs_text import program_words, together_words
 from trtdiag.report.fix_text import fix_text
 from trtdiag.report.fix_words import MOST_CHECKS, all_notes, example_words, fix_verdict, kept_words, many_checks
-from trtdiag.report.shown_paths import place
+from trtdiag.report.shown_paths import place, short_paths
 from trtdiag.report.similar_changes import ChangeGroup, change_groups
 from trtdiag.report.templates import html_piece
 from trtdiag.wording import listed, one_line, visible
@@ -68,7 +68,7 @@ def _sentences(fix: Fix) -> list[str]:
     for conflict in fix.conflicts:
         found.append("cannot hold together: " + "; ".join(reason.text for reason in conflict.reasons))
     found += [f"not read: {unread.text} ({unread.why})" for unread in fix.unread]
-    return [one_line(sentence, 400) for sentence in (*found, *all_notes(fix))[:_LISTED]]
+    return [one_line(short_paths(sentence), 400) for sentence in (*found, *all_notes(fix))[:_LISTED]]
 
 
 Fix.html_of = staticmethod(fix_snippet)

@@ -30,7 +30,7 @@ from trtdiag.report.fix_words import (
     not_checked,
     proof_words,
 )
-from trtdiag.report.shown_paths import place
+from trtdiag.report.shown_paths import place, short_paths
 from trtdiag.report.similar_changes import ChangeGroup, change_groups
 from trtdiag.symbolic.proof import ProofKind
 from trtdiag.wording import listed, one_line, visible
@@ -221,7 +221,7 @@ class _Page:
 
     def prose(self, words: str, *, style: str = "", first: str = "", hang: int = 0) -> None:
         """Wrapped words; lines after the first are set in by ``hang``."""
-        flat = visible(" ".join(words.splitlines()))
+        flat = visible(short_paths(" ".join(words.splitlines())))
         if len(flat) > _LONGEST_CHARS:
             flat = one_line(flat, _LONGEST_CHARS)
         wrapped = textwrap.wrap(
