@@ -266,3 +266,26 @@ def test_a_shared_dim_that_torch_refuses_under_its_own_name_gets_another(more: i
     fix = fix_dims(Best(), args, dynamic_shapes=({0: n}, {0: boxes}))
     assert (fix.outcome, fix.proven) == (Outcome.CHANGED, True)
     assert fix.program.module()(torch.randn(1), torch.randn(1 + more, 4)).shape == (1, 4)
+
+
+class ThreeKinds(torch.nn.Module):
+    """Only a multiple of 3 of places goes on: of two sizes that vary, one has to follow the other."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        both = torch.cat([a, b], 1)
+        return both @ c + a.sum() if both.shape[1] % 3 == 0 else both @ c
+
+
+def test_a_derived_dim_of_two_symbols_is_compiled_as_it_was_saved() -> None:
+    rows, places = Dim("rows", min=2, max=40), Dim("places", min=4, max=15)
+    shapes = {"a": {0: rows, 1: 2 * places - 6}, "b": {0: rows, 1: places}, "c": {0: 3 * places - 6}}  # of fix-dims
+    args = torch.rand(5, 4), torch.rand(5, 5), torch.rand(9, 6)
+    program = torch.export.export(ThreeKinds(), args, dynamic_shapes=shapes)
+    guards = str(program._guards_code)
+    assert "L['a'].size()[1] == ((-6) + 2*L['b'].size()[1])" in guards, "torch has two symbols for the two dims"
+    assert not [finding for finding in trtdiag.analyze(program).findings if finding.severity is Severity.ERROR]
+    compiled = trtdiag.compile(program, backend="reference", verify=False)
+    given = torch.rand(3, 8), torch.rand(3, 7), torch.rand(15, 6)
+    torch.testing.assert_close(compiled(*given), ThreeKinds()(*given))
+    with pytest.raises(trtdiag.ShapeOutOfRangeError):
+        compiled(torch.rand(3, 7), torch.rand(3, 8), torch.rand(15, 6))

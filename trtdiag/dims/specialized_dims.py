@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.facts import Constraint, GuardOrigin, Narrowed, Pinned, Tied, Verdict
+from trtdiag.dims.solver.eliminate import linear
 from trtdiag.dims.solver_input import LOWEST_HINTED, UNBACKED
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, Join, Pin, Program
 from trtdiag.graph.source import NO_STACK
 from trtdiag.grouping import grouped
-from trtdiag.symbolic import ValueSet, allowed
+from trtdiag.symbolic import ValueSet, add, allowed, free_symbols, mul
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Compare, Condition, Expr, Relation, Sym
 from trtdiag.symbolic.ranges import Range
@@ -148,22 +149,44 @@ def tied(
 
 def tied_by_guard(
     conditions: Mapping[Condition, GuardOrigin], sites: Sites, ranges: Mapping[str, Range]
-) -> dict[str, Sym]:
-    """Symbol -> the one that it equals by a guard of a program that does not say how its dims were declared.
+) -> dict[str, Expr]:
+    """Symbol -> its size over another by a guard of a program that does not say how its dims were declared.
 
     torch leaves one Dim two symbols where a sum alone ties them (``t + a == b + t``), and stops where there are two
-    Dims, so that symbols of one range are taken for one Dim's: the program refuses all other sizes itself.
+    Dims, so that symbols of one range are taken for one Dim's: the program refuses all other sizes itself.  So are two
+    of which one is made of the other (``a == 2*b - 6``), where its range is, too.
     """
     unsaid = {dim.expr.name for dim in sites.dims if isinstance(dim.expr, Sym) and dim.declared is None}
-    found: dict[str, Sym] = {}
+    equal: dict[str, Sym] = {}
+    derived: list[tuple[str, str, int, int]] = []
     for condition, origin in conditions.items():
+        if origin.asked is not None or not free_symbols(condition) <= unsaid:
+            continue
         match condition:
-            case Compare(Relation.EQ, Sym(one), Sym(other)) if {one, other} <= unsaid and origin.asked is None:
-                first, second = (found.get(name, Sym(name)) for name in (one, other))
+            case Compare(Relation.EQ, Sym(one), Sym(other)):
+                first, second = (equal.get(name, Sym(name)) for name in (one, other))
                 if first != second and ranges.get(one) == ranges.get(other):
-                    found = {name: first if size == second else size for name, size in found.items()}
-                    found[second.name] = first
+                    equal = {name: first if size == second else size for name, size in equal.items()}
+                    equal[second.name] = first
+            case _:
+                derived += _derivations(condition)
+    found: dict[str, Expr] = {**equal}
+    for name, root, scale, offset in derived:
+        roots = {symbol for size in found.values() for symbol in free_symbols(size)}
+        if name not in found and name not in roots and ranges.get(name) == ranges[root].scaled(scale, offset):
+            found[name] = add(mul(scale, found.get(root, Sym(root))), offset)
     return found
+
+
+def _derivations(condition: Condition) -> Iterator[tuple[str, str, int, int]]:
+    """``(a, b, 2, -6)`` for ``a == 2*b - 6``: what a derived Dim can say."""
+    form = linear(condition)
+    match None if form is None else form.terms:
+        case ((first, Sym(one)), (second, Sym(other))) if form is not None and first * second < 0:
+            if abs(first) == 1:
+                yield one, other, abs(second), -first * form.constant
+            if abs(second) == 1:
+                yield other, one, abs(first), -second * form.constant
 
 
 def _join_origin(dims: Sequence[InputDim], joins: Sequence[Join]) -> GuardOrigin | None:
