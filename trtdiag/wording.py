@@ -183,6 +183,11 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, _WRITTEN_OUT):
         with suppress(ValueError):  # a number inside is too long
             return _SHOWN.repr(value)
+    return one_of_type(value)
+
+
+def one_of_type(value: object) -> str:
+    """``an int``."""
     kind = type(value).__name__
     return f"{article(kind)} {kind}"
 

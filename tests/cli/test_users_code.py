@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,7 @@ def _in_process(*arguments: str) -> int:
         ("raises", "factory-failed", "ValueError: planted (users.py:"),
         ("raises_oddly", "factory-failed", "Odd (users.py:"),
         ("forward_exits", "code-exited", "sys.exit(0) at users.py:"),
+        ("Calls", "factory-failed", "because: missing a required argument: 'called'\n"),
     ],
 )
 def test_what_raises_is_named(
@@ -127,6 +129,8 @@ def test_a_module_that_cannot_be_imported(
     assert _in_process("analyze", *source, "--no-html") == 2
     err = capsys.readouterr().err
     assert f"the import of '{name}'" in err
+    places = re.findall(r"\(([^()]+):\d+\)", err)
+    assert places in ([], [f"{name}.py"]), "the user's line, or none"
     assert "[code-exited]" in err if "exit" in body else "failed" in err
 
 

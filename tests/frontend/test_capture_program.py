@@ -196,6 +196,13 @@ def test_wrong_sources_are_named(source: Any, reference: str) -> None:
     assert raised.value.fix
 
 
+def test_types_have_their_article() -> None:
+    for source, because in (("os:name", "it is a str"), (lambda: 7, "it gave an int")):
+        with pytest.raises(CaptureError) as raised:
+            capture(source)
+        assert raised.value.because == because
+
+
 def test_a_factory_that_exports_and_is_refused_may_leave_the_export_to_us() -> None:
     def build() -> Any:
         module, args, kwargs, shapes = two_linears()

@@ -95,7 +95,7 @@ def test_a_pickled_module_is_read_when_that_is_asked_for_only(tmp_path: Path) ->
     with pytest.raises(ArgumentError, match="needs its inputs"):
         resolve_source(file, unpickle=True)
     torch.save(nn.Linear(3, 2).state_dict(), file)
-    with pytest.raises(ArgumentError, match="holds a OrderedDict"):
+    with pytest.raises(ArgumentError, match="holds an OrderedDict"):
         resolve_source(file, [Input((1, 3))], unpickle=True)
 
 

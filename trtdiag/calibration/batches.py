@@ -13,7 +13,7 @@ from trtdiag.calibration.observe import Batch
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.files.bounded_read import reason
 from trtdiag.graph.pytree import tensors_changed
-from trtdiag.wording import first_line, shown
+from trtdiag.wording import first_line, one_of_type, shown
 
 Batches = str | os.PathLike[str] | Iterable[Any]
 """A file of ``torch.save``, or the batches themselves."""
@@ -34,7 +34,7 @@ def read_batches(given: Batches) -> list[Any]:
     held: Any = _loaded(os.fspath(given)) if isinstance(given, (str, os.PathLike)) else given
     name = os.fspath(given) if isinstance(given, (str, os.PathLike)) else "the calibration data"
     if isinstance(held, (torch.Tensor, Mapping, str, bytes)) or not isinstance(held, Iterable):
-        raise _refused(f"{name} holds no list of batches", f"it is a {type(held).__name__}", f"give a list: {_HOW}")
+        raise _refused(f"{name} holds no list of batches", f"it is {one_of_type(held)}", f"give a list: {_HOW}")
     batches = list(held)
     if not batches:
         raise _refused(f"{name} holds no batch", "its list is empty", f"save some hundreds of real inputs: {_HOW}")

@@ -22,6 +22,7 @@ from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.module_inputs import ModuleInputs
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.shapes_spec import with_plain_shapes
+from trtdiag.wording import one_of_type
 
 MOST_TEXT_BYTES = 1 << 28
 _LOOKED_AT_BYTES = 4096
@@ -90,7 +91,7 @@ def read_source(
     if callable(source):
         return _made(source, getattr(source, "__qualname__", "factory"), progress)
     raise CaptureError(
-        f"a {type(source).__name__} has no dims to fix",
+        f"{one_of_type(source)} has no dims to fix",
         because="it is no module, program, factory, path or text",
         fix="give (module, args, kwargs, dynamic_shapes), 'package.module:factory', a .pt2 file or an error text",
         reference="source-unknown",

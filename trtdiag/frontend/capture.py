@@ -33,6 +33,7 @@ from trtdiag.frontend.torch_lock import TORCH_TURN
 from trtdiag.frontend.torch_private import shape_env_of, symbol_sources
 from trtdiag.graph.inputs import held_tensors, mapped_files
 from trtdiag.symbolic import Range, Sym
+from trtdiag.wording import one_of_type
 
 Source = ExportedProgram | ModuleInputs | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
 
@@ -85,7 +86,7 @@ def _captured(source: Source, step: Callable[[str], None], *, whole: bool) -> Pr
     if callable(source):
         return _from_factory(source, getattr(source, "__qualname__", "factory"), step)
     raise CaptureError(
-        f"a {type(source).__name__} cannot be analysed",
+        f"{one_of_type(source)} cannot be analysed",
         because="it is no ExportedProgram, path, factory or tuple",
         fix="give a .pt2 file, an ExportedProgram, 'package.module:factory' or (module, args, kwargs, dynamic_shapes)",
         reference="source-unknown",

@@ -24,7 +24,7 @@ from trtdiag.frontend.program import ExportFailure
 from trtdiag.frontend.user_code import imported, imported_file, users_code
 from trtdiag.options import Progress
 from trtdiag.timed_steps import timed
-from trtdiag.wording import shown
+from trtdiag.wording import one_of_type, shown
 
 SPEC_MODULE = "torch.fx.experimental.dynamic_spec"  # of ShapesSpec, which torch takes from 2.14 on
 
@@ -107,7 +107,7 @@ def load_factory(text: str) -> Callable[[], Any]:
     if not callable(found):
         raise CaptureError(
             f"{text!r} is not callable",
-            because=f"it is a {type(found).__name__}",
+            because=f"it is {one_of_type(found)}",
             fix="write a function without arguments that returns (module, args, kwargs, dynamic_shapes)",
             reference="factory-not-callable",
         )
@@ -126,6 +126,16 @@ def made_by(factory: Callable[[], Any], label: str) -> Any:
     Raises:
         CaptureError: ``factory-failed``; ``factory-wrong-result`` for an export of several programs.
     """
+    with suppress(ValueError):  # some callables of C have no signature
+        try:
+            inspect.signature(factory).bind()
+        except TypeError as error:
+            raise CaptureError(
+                f"{label!r} cannot be called without arguments",
+                because=str(error),
+                fix="name a function without arguments that calls it with them",
+                reference="factory-failed",
+            ) from error
     fix = "run the factory on its own and mend it; --debug shows the whole traceback"
     try:
         with users_code(f"the factory {label!r}", reference="factory-failed", fix=fix):
@@ -173,16 +183,17 @@ def recipe_of(made: Any, label: str) -> Recipe:
     """A ``(module, args[, kwargs[, dynamic_shapes]])`` tuple as a Recipe."""
     parts = list(made) if isinstance(made, (tuple, list)) else [made]
     if not 2 <= len(parts) <= 4 or not isinstance(parts[0], torch.nn.Module) or not isinstance(parts[1], (tuple, list)):
-        kinds = ", ".join(type(part).__name__ for part in parts)
+        kinds = f"({', '.join(type(part).__name__ for part in parts)})"
+        given = kinds if isinstance(made, (tuple, list)) else one_of_type(made)
         form = "return (module, args, kwargs, dynamic_shapes): a torch.nn.Module, a tuple, a dict, a dict or None"
         if isinstance(made, torch.nn.Module):
             form += "; or say what to export the module with: --inputs NAME=SIZES, for example x=1..8x3x224x224"
-        raise _wrong_result(f"{label!r} did not give what can be exported", f"it gave ({kinds})", form)
+        raise _wrong_result(f"{label!r} did not give what can be exported", f"it gave {given}", form)
     kwargs = parts[2] if len(parts) > 2 else None
     spec = parts[3] if len(parts) > 3 else None
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise _wrong_result(
-            f"{label!r} gave a {type(kwargs).__name__} for kwargs",
+            f"{label!r} gave {one_of_type(kwargs)} for kwargs",
             "the third item must be a dict or None",
             "return (module, args, kwargs, dynamic_shapes)",
         )

@@ -18,6 +18,7 @@ from trtdiag.frontend.factory import load_factory, made_by
 from trtdiag.frontend.hugging_face import brings_its_own, folder_source
 from trtdiag.frontend.module_inputs import Inputs, ModuleInputs, module_inputs
 from trtdiag.frontend.user_code import users_code
+from trtdiag.wording import one_of_type
 
 
 def resolve_source(source: Any, inputs: Inputs | None = None, *, meta: bool = False, unpickle: bool = False) -> Source:
@@ -97,7 +98,7 @@ def _pickled(path: Path, inputs: Inputs) -> ModuleInputs:
         made = torch.load(path, map_location="cpu", weights_only=False)
     if not isinstance(made, torch.nn.Module) or isinstance(made, torch.jit.ScriptModule):
         raise ArgumentError(
-            f"{path.name} holds a {type(made).__name__}, which cannot be exported",
+            f"{path.name} holds {one_of_type(made)}, which cannot be exported",
             because="torch.export takes a torch.nn.Module with its Python code",
             fix="save the module itself with torch.save(module), not its state_dict or TorchScript",
             reference="wrong-argument",

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NoReturn, Protocol
 
 from trtdiag.errors import CaptureError
-from trtdiag.graph.source import Frame
+from trtdiag.graph.source import OWN, Frame
 
 
 class Watch(Protocol):
@@ -60,13 +60,14 @@ def users_code(what: str, *, reference: str, fix: str) -> Iterator[None]:
             _end_copy(error.code if isinstance(error.code, int) else int(error.code is not None))
         raise CaptureError(
             f"{what} called sys.exit",
-            because=f"sys.exit({error.code!r}) at {_place(error)}, before there was anything to report",
+            because=f"sys.exit({error.code!r}){_place(error, ' at ')}, before there was anything to report",
             fix="take the call out: what runs here has to return",
             reference="code-exited",
         ) from error
     except BaseException as error:  # libraries have kinds that are no Exception
+        place = _place(error, " (", ")")
         raise CaptureError(
-            f"{what} failed", because=f"{said(error)} ({_place(error)}){_root(error)}", fix=fix, reference=reference
+            f"{what} failed", because=f"{said(error)}{place}{_root(error)}", fix=fix, reference=reference
         ) from error
     finally:
         if os.getpid() != ours:
@@ -181,9 +182,9 @@ def said(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _place(error: BaseException) -> str:
-    """The user's line that raised it, or that called what did: ``model.py:41``."""
-    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
-    own = [(file, line) for file, line in frames if Frame(file, line).package is None]
-    file, line = (own or frames)[-1]
-    return f"{Path(file).name}:{line}"
+def _place(error: BaseException, before: str, behind: str = "") -> str:
+    """The user's line that raised it, or that called what did: ``model.py:41``; nothing where none of theirs ran."""
+    frames = [Frame(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    others = [frame for frame in frames if frame.package not in (OWN, "python")]
+    best = ([frame for frame in others if frame.package is None] or others)[-1:]
+    return "".join(f"{before}{Path(frame.file).name}:{frame.line}{behind}" for frame in best)

@@ -9,6 +9,7 @@ import torch
 
 from trtdiag.errors import UserError
 from trtdiag.graph.pytree import TreeSpec, flattened, leaves_of
+from trtdiag.wording import one_of_type
 
 
 def flat_outputs(expected: TreeSpec | None, outputs: Any) -> list[Any]:
@@ -28,7 +29,7 @@ def flat_outputs(expected: TreeSpec | None, outputs: Any) -> list[Any]:
         raise _refused(f"they are nested as {spec}", f"nested as the results are: {expected}")
     for place, tensor in enumerate(found):
         if tensor is not None and not isinstance(tensor, torch.Tensor):
-            raise _refused(f"output {place} is a {type(tensor).__name__}", "tensors")
+            raise _refused(f"output {place} is {one_of_type(tensor)}", "tensors")
     return found
 
 
@@ -42,7 +43,7 @@ def fill(outputs: Sequence[Any], result: Any) -> None:
     for place, (output, made) in pairs:
         if not isinstance(made, torch.Tensor):
             if output is not None:
-                raise _refused(f"output {place} is a tensor", f"None, for that result is a {type(made).__name__}")
+                raise _refused(f"output {place} is a tensor", f"None, for that result is {one_of_type(made)}")
         elif output is None or _kind(output) != _kind(made):
             seen = "None" if output is None else _words(output)
             raise _refused(f"output {place} is {seen}", f"{_words(made)} for these inputs")

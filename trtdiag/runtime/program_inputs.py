@@ -27,7 +27,7 @@ from trtdiag.symbolic import (
 )
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.size_names import Home, SizeNames
-from trtdiag.wording import told_name
+from trtdiag.wording import one_of_type, told_name
 
 Described = tuple[object, ...]
 """All that decides whether a call is refused: of each tensor what but its elements, each number as it is."""
@@ -127,7 +127,7 @@ class ProgramInputs:
 
     def _check_kind(self, known: InputTensor, leaf: object) -> None:
         if not isinstance(leaf, torch.Tensor):
-            raise _refused(known.name, f"it is a {type(leaf).__name__}", "a tensor", "input-kind")
+            raise _refused(known.name, f"it is {one_of_type(leaf)}", "a tensor", "input-kind")
         layout = self._layouts[known.placeholder]
         if leaf.is_nested or leaf.layout is not layout:
             seen = "it is a nested tensor" if leaf.is_nested else f"its layout is {leaf.layout}"

@@ -17,7 +17,7 @@ from trtdiag.frontend.dim_names import free_name
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.input_tree import REST, Node, nested_inputs
 from trtdiag.symbolic.ranges import INT64_MAX, Range
-from trtdiag.wording import shown
+from trtdiag.wording import one_of_type, shown
 
 _INDEXED = re.compile(r"(?P<top>\w+)\[(?P<place>\d+)\](?P<below>.*)", re.DOTALL)
 _NUMBERED = re.compile(r"(?P<top>\w+)_(?P<place>\d+)(?P<below>.*)", re.DOTALL)
@@ -147,7 +147,7 @@ class DimReader:
         if not isinstance(entry, Dim):
             raise DimsError(
                 "dynamic_shapes has an entry that torch does not take",
-                because=f"{shown(entry)} is a {type(entry).__name__}",
+                because=f"{shown(entry)} is {one_of_type(entry)}",
                 fix="write a Dim, a hint such as Dim.AUTO, an int or None for each dim",
                 reference="dynamic-shapes-entry-unknown",
             )

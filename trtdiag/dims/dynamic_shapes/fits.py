@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from trtdiag.errors import DimsError
 from trtdiag.frontend.input_tree import KEYWORDS, REST, Node
-from trtdiag.wording import shown
+from trtdiag.wording import one_of_type, shown
 
 
 def written_children(node: Node, spec: Any) -> list[Any]:
@@ -31,7 +31,7 @@ def written_children(node: Node, spec: Any) -> list[Any]:
     if not isinstance(spec, (list, tuple, deque)):
         _refuse(node, f"{shown(spec)} stands for a {_word(node)}", "write one entry for each input in it")
     if node.form is dict and node.name:
-        _refuse(node, f"a {type(spec).__name__} stands for a dict", f"write a dict with the keys {list(node.keys)}")
+        _refuse(node, f"{one_of_type(spec)} stands for a dict", f"write a dict with the keys {list(node.keys)}")
     listed = _nested_rest(node, list(spec))
     if any(_says_something(entry) for entry in listed[len(node.children) :]):
         _refuse(node, f"{len(listed)} entries stand for {len(node.children)} inputs", "write one entry for each")

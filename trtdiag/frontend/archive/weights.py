@@ -15,6 +15,7 @@ from trtdiag.frontend.archive.errors import refusal, unsafe_pickle
 from trtdiag.frontend.archive.safe_load import UnsafePickleError, load_plain
 from trtdiag.frontend.archive.zip_members import Container
 from trtdiag.frontend.move_to_device import is_here
+from trtdiag.wording import one_of_type
 
 Progress = Callable[[str, int, int], None]
 # Weights saved without content (a program exported under fake tensors) are declared in a few bytes, so that their
@@ -91,7 +92,7 @@ class PayloadReader:
         # torch writes a pickle for tensor subclasses only; a plain tensor in one is read all the same.
         value = _loaded(self.container, member, "a tensor")
         if not isinstance(value, torch.Tensor):
-            raise refusal("corrupt-program", self.container.file, member, f"it is a {type(value).__name__}, no tensor")
+            raise refusal("corrupt-program", self.container.file, member, f"it is {one_of_type(value)}, no tensor")
         return value
 
     def _storage(self, member: str, meta: schema.TensorMeta) -> torch.Tensor:
@@ -174,7 +175,7 @@ def plain_state(container: Container, member: str) -> dict[str, Any]:
         return {}
     state = _loaded(container, member, "its tensors")
     if not isinstance(state, Mapping):
-        raise refusal("corrupt-program", container.file, member, f"it is a {type(state).__name__}, no dict of tensors")
+        raise refusal("corrupt-program", container.file, member, f"it is {one_of_type(state)}, no dict of tensors")
     return dict(state)
 
 
