@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,15 @@ def test_a_log_file_is_told_from_a_program(tmp_path: Path) -> None:
 def test_what_is_no_source_is_refused_with_a_way_out(tmp_path: Path) -> None:
     binary = tmp_path / "model.onnx"
     binary.write_bytes(b"\x08\x00\x12\x00" * 99)
+    cut = tmp_path / "cut.pt2"
+    with zipfile.ZipFile(cut, "w") as archive:
+        archive.writestr("model/models/model.json", "{}" * 99)
+    cut.write_bytes(cut.read_bytes()[:150])
     for source, words in (
         (nn.ReLU(), "module alone"),
         (5, "no dims to fix"),
         (binary, "neither a program nor a text"),
+        (cut, "cut.pt2 is cut off"),
         (tmp_path / "missing.pt2", "missing.pt2"),
         ("tests.fixdims.test_fix_dims_sources:missing", "missing"),
     ):

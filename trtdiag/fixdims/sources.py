@@ -26,6 +26,7 @@ from trtdiag.wording import one_of_type
 
 MOST_TEXT_BYTES = 1 << 28
 _LOOKED_AT_BYTES = 4096
+_ZIP = b"PK\x03\x04"
 
 
 @dataclass(frozen=True)
@@ -105,11 +106,20 @@ def _named(text: str, progress: Callable[[str], None]) -> Source:
         return _made(factories.load_factory(text), text, progress)
     path = Path(text)
     kind = _mode(path)
-    if kind is not None and stat.S_ISREG(kind) and not zipfile.is_zipfile(path):
+    if kind is not None and stat.S_ISREG(kind) and not zipfile.is_zipfile(path) and not _begins_as_zip(path):
         return TextSource(path.name, read_text(path))
     if kind is None and (" " in text.strip() or "=" in text):
         return TextSource("the given text", text)
     return ProgramSource(path.name, "file", capture(path, progress=progress))
+
+
+def _begins_as_zip(path: Path) -> bool:
+    """Whether a file that is no zip archive began as one: a program that is cut off, which reading it says."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ZIP)) == _ZIP
+    except OSError:
+        return False  # reading it as a text says why
 
 
 def _mode(path: Path) -> int | None:
