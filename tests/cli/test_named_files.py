@@ -249,8 +249,40 @@ def test_the_program_is_saved_before_a_report_that_cannot_be(
     monkeypatch.chdir(tmp_path)
     arguments = ("--backend", "reference", "--no-verify", "--no-html", "--json", "/dev/full", "-o", "o.ep")
     assert run("compile", str(compiled / "model.pt2"), *arguments) == 2
-    assert "No space left on device" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "No space left on device" in told.err
+    assert "compiled: o.ep" in told.out
     torch.export.load("o.ep")
+
+
+@posix
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("analyze model.pt2 -o /dev/full --json a.json", "report: a.json\n"),
+        ("analyze model.pt2 --no-html --trace /dev/full", "next: trtdiag compile"),
+        ("compile model.pt2 --backend reference --no-verify -o /dev/full --report c.html", "report: c.html\n"),
+        ("verify model.ep --json /dev/full", "verified: agrees"),
+        ("fix-dims model.pt2 --json /dev/full --write dims.py", "written: dims.py\n"),
+        ("fix-dims model.pt2 --apply -o /dev/full --write dims.py", "written: dims.py\n"),
+    ],
+)
+def test_what_a_command_found_is_told_where_its_file_cannot_be_written(
+    line: str,
+    found: str,
+    compiled: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, source, *options = line.split()
+    assert run(command, str(compiled / source), *options) == 2
+    told = capsys.readouterr()
+    assert "No space left on device" in told.err
+    assert found in told.out
+    assert "/dev/full" not in told.out
 
 
 @posix

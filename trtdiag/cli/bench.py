@@ -15,7 +15,7 @@ from trtdiag.cli.report_files import json_file, json_option, write_json
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile, listed, sizes_of
+from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile, listed, sizes_of, told_at_the_end
 from trtdiag.files.same_file import Named, refuse_same
 
 _OPTIONS: Options = {
@@ -94,7 +94,8 @@ def bench_command(
     written: list[Path] = []
     if report is not None and report_path is not None:
         timed = report.with_times(found.as_json())
-        written = [timed.save(report_path), timed.save(page_of(report_path))]
+        with told_at_the_end():
+            written = [timed.save(report_path), timed.save(page_of(report_path))]
     if not quiet and not times.to_stdout:
         own_console().print(bench_text(found, own_console().width))
         if written:

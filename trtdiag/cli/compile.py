@@ -33,7 +33,7 @@ from trtdiag.cli.report_files import REPORT_OPTIONS, ReportFiles, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import model_options, named_source, users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, Place, sizes_of
+from trtdiag.cli.value_checks import MOST_COUNT, OutputFile, Place, sizes_of, told_at_the_end
 from trtdiag.errors import DiagnosisError, VerificationError
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same_file import Named, refuse_same
@@ -214,8 +214,11 @@ def compile_command(
             agreed = verification is None or verification.passed
             step("save")
             report = _compared(found.report, earlier, files.compare)
+            saved = False
             if agreed or options.force:
-                save(found.compiled, destination)  # first: what took longest to make is there if the disk ends here
+                with told_at_the_end():  # first: what took longest to make is there if the disk ends here
+                    save(found.compiled, destination)
+                    saved = True
             written = files.write(report)
     except DiagnosisError as error:
         _tell_findings(error, earlier, files, quiet=quiet)
@@ -239,7 +242,7 @@ def compile_command(
         if report.comparison is not None:
             console.print(comparison_text(comparison_view(report.comparison)))
         console.print(stages_text(found.stages))
-        if agreed or options.force:
+        if saved:
             kept, compiled = (
                 every_engine - len(found.engines) - len(found.pytorch_segments),
                 len(found.pytorch_segments),

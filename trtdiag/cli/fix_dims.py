@@ -20,7 +20,7 @@ from trtdiag.cli.report_files import ReportFiles, json_file, json_option, write_
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
-from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option, sizes_of
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option, sizes_of, told_at_the_end
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.bounded_read import reason
 from trtdiag.files.destination import is_written_through
@@ -145,26 +145,29 @@ def _given_out(
     from trtdiag.report.fix_programs import write_programs
     from trtdiag.report.fix_text import print_fix
 
-    written, files = [], []
+    written: list[str] = []
+    files: list[str] = []
     output, impossible = asked.output, fix.outcome is Outcome.IMPOSSIBLE
     if asked.module_path is not None:
         if impossible:
             click.echo(f"{asked.module_path} not written: there is nothing to declare", err=True)
         else:
-            write_module(fix, asked.module_path, force=asked.overwrite)
-            written.append(f"written: {asked.module_path}")
-    if output is not None and len(programs) > 1:
-        *saved, table = write_programs(fix, programs, output)
-        files = [path.name for path in saved]
-        written += [f"saved: {path}" for path in saved]
-        written.append(f"written: {table}")
-    elif output is not None and programs:
-        save_program(programs[0], output)
-        written.append(f"saved: {output}")
+            with told_at_the_end():
+                write_module(fix, asked.module_path, force=asked.overwrite)
+                written.append(f"written: {asked.module_path}")
+    with told_at_the_end():
+        if output is not None and len(programs) > 1:
+            *saved, table = write_programs(fix, programs, output)
+            files = [path.name for path in saved]
+            written += [f"saved: {path}" for path in saved]
+            written.append(f"written: {table}")
+        elif output is not None and programs:
+            save_program(programs[0], output)
+            written.append(f"saved: {output}")
     written += [f"written: {path}" for path in write_json(answer, json_fix(fix), "answer")]
     if not (asked.quiet or answer.to_stdout):
         print_fix(fix, own_console(), written, files)
-        if told := _next(asked, fix, programs):
+        if told := _next(asked, fix, programs if any(line.startswith("saved: ") for line in written) else []):
             click.echo(told)
     if refusal is not None:
         if not impossible and fix.source == "text":

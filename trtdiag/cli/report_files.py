@@ -11,7 +11,7 @@ import click
 
 from trtdiag.cli.option_groups import Options, flag, path, several
 from trtdiag.cli.streams import standard_output
-from trtdiag.cli.value_checks import F, OutputFile, listed
+from trtdiag.cli.value_checks import F, OutputFile, listed, told_at_the_end
 from trtdiag.files.destination import is_written_through, open_descriptor
 from trtdiag.files.same_file import STREAM, Named
 from trtdiag.report.format_names import SUFFIXES, format_of, format_unknown
@@ -71,27 +71,29 @@ class ReportFiles:
         return any(place.path == STREAM for _, place in self.places)
 
     def write(self, report: Saveable) -> list[str]:
-        """Write all of them, and open the page where that was asked for; gives the places.
+        """Write all of them, and open the page where that was asked for; gives the places of those that were written.
 
-        Raises:
-            UserError: A place cannot be written.
+        One that could not be makes the command fail at its end.
         """
-        for name, place in self.places:
-            _put(place.path, report.rendering.text(name), "report")
+        written = [place.path for name, place in self.places if _put(place.path, report.rendering.text(name), "report")]
         if self.opens:
             from trtdiag.report.formats import open_page  # torch takes seconds: --help should not wait for it
 
             pages = (place.path for name, place in self.places if name == "html")
-            page = next((path for path in pages if path != STREAM), None)
+            page = next((path for path in pages if path != STREAM and path in written), None)
             report.show() if page is None else open_page(Path(page))
-        return [place.path for _, place in self.places]
+        return written
 
 
-def _put(place: str, text: str, what: str) -> None:
+def _put(place: str, text: str, what: str) -> bool:
+    """Whether it was written."""
     if place == STREAM:
         standard_output().write_utf8(text)
-    else:
+        return True
+    with told_at_the_end():
         write_atomically(Path(place), text, what=what)
+        return True
+    return False
 
 
 def json_file(place: str | None) -> ReportFiles:
@@ -100,10 +102,9 @@ def json_file(place: str | None) -> ReportFiles:
 
 
 def write_json(files: ReportFiles, text: str, what: str) -> list[Path]:
-    """Write the text of ``what`` to where ``--json`` says; gives the files."""
-    for _, place in files.places:
-        _put(place.path, text, what)
-    return [Path(place.path) for _, place in files.places if place.path != STREAM]
+    """Write the text of ``what`` to where ``--json`` says; gives the files that were written."""
+    places = [place.path for _, place in files.places if _put(place.path, text, what)]
+    return [Path(place) for place in places if place != STREAM]
 
 
 def asked_files(

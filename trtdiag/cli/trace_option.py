@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from trtdiag.cli.value_checks import F, OutputFile
+from trtdiag.cli.value_checks import F, OutputFile, told_at_the_end
 from trtdiag.files.destination import check_destination
 from trtdiag.files.same_file import Named
 from trtdiag.report.save import telling, write_atomically
@@ -86,7 +86,8 @@ def traced() -> Iterator[None]:
         events = trace_events(
             [TimedStep("stage", "imports", {}, main, begun, first - begun, failed=False), *steps], begun
         )
-        write_atomically(place, json.dumps(events, indent=1) + "\n", what="trace")
+        with told_at_the_end():
+            write_atomically(place, json.dumps(events, indent=1) + "\n", what="trace")
 
 
 def trace_events(steps: list[TimedStep], begun_ns: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ import click
 
 from trtdiag.cli.completed_values import with_candidates
 from trtdiag.cli.renamed_options import tell_new_names, with_new_names
-from trtdiag.errors import UserError
+from trtdiag.errors import TrtdiagError, UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LONGEST_NAME = 255
@@ -77,6 +78,26 @@ def seconds_option(*names: str, default: float, words: str, least: float = 1, **
     return click.option(*names, type=kind, default=default, show_default=True, metavar="SECONDS", help=words, **how)
 
 
+_AT_THE_END = "trtdiag.at_the_end"
+_NOT_WRITTEN = frozenset({"report-not-writable", "file-not-written"})
+
+
+@contextmanager
+def told_at_the_end() -> Iterator[None]:
+    """Around the writing of a file: where the disk refuses it, the command first prints what it found, and then fails.
+
+    Raises:
+        TrtdiagError: Any other.
+    """
+    context = click.get_current_context(silent=True)
+    try:
+        yield
+    except TrtdiagError as error:
+        if error.reference not in _NOT_WRITTEN or context is None or not isinstance(context.command, CheckedCommand):
+            raise
+        context.meta.setdefault(_AT_THE_END, error)
+
+
 class CheckedCommand(click.Command):
     """A command that refuses values which no option can use, by the option's name; a shell completes others."""
 
@@ -95,6 +116,17 @@ class CheckedCommand(click.Command):
         if _SOURCES & {param.name for param in self.params}:
             working_folder()
         return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it; a file that could not be written makes it fail at its end, where nothing else did.
+
+        Raises:
+            TrtdiagError: Of ``told_at_the_end``.
+        """
+        code = super().invoke(ctx)
+        if _AT_THE_END in ctx.meta:
+            raise ctx.meta[_AT_THE_END]
+        return code
 
 
 def working_folder() -> Path:
