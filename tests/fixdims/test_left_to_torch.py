@@ -1,4 +1,4 @@
-"""Sizes that are left to torch to work out from others, and that it does not work out."""
+"""Sizes that are left to torch to work out from others, and that it does not work out; steps over sizes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch.export import Dim
 
+from tests.fixdims.test_advice import ASKED, STATIC, because, only
 from tests.harness.rows import each
 from trtdiag import fix_dims
 from trtdiag.dims.dynamic_shapes.asked import asked_plan, structure_of
@@ -76,3 +77,13 @@ def test_steps_over_a_product_are_not_tried_with_other_examples() -> None:
     assert fix.proven
     assert {site: leaf.value for site, leaf in fix.plan.leaves.items()} == {"x.shape[0]": 2, "x.shape[1]": 3}
     assert [step for step in steps if "another example" in step] == []
+
+
+def test_the_length_of_a_recurrent_layer_is_one_number() -> None:
+    reason = because("h // 4 == 36", "y, _ = self.rnn(y)", "aten.tensor_split.sections")
+    one = only(ASKED, STATIC, reason)
+    assert one is not None
+    assert one.text.startswith("pad to one length, or export one program for each: torch.export runs the recurrent")
+    assert "at net.py:7 step by step, 36 times" in one.text
+    own = because("h // 4 == 36", "a, b = torch.tensor_split(y, n)", "aten.tensor_split.sections")
+    assert only(ASKED, STATIC, own) is None

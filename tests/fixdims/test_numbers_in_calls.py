@@ -95,6 +95,18 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: F.adaptive_avg_pool1d(x[:, None], n // 2),
         lambda x, n: F.adaptive_avg_pool2d(x[:, None][..., None, :], (1, n // 2))[..., 0, :],
     ),
+    "adaptive_max_pool1d": (
+        lambda x, n: F.adaptive_max_pool1d(x.repeat(1, 2)[:, None], n),
+        lambda x, n: x.repeat(1, 2)[:, None].unflatten(2, (n, -1)).amax(3),
+    ),
+    "adaptive_max_pool2d": (
+        lambda x, n: F.adaptive_max_pool2d(x.repeat(1, 2)[None], (3, n)),
+        lambda x, n: F.max_pool2d(x.repeat(1, 2)[None], (1, 2)),
+    ),
+    "adaptive_max_pool3d": (
+        lambda x, n: F.adaptive_max_pool3d(x.repeat(1, 2)[None, None], (1, 3, n)),
+        lambda x, n: F.max_pool3d(x.repeat(1, 2)[None, None], (1, 1, 2)),
+    ),
     "take_along_dim": (
         lambda x, n: torch.take_along_dim(x[None], x.argsort(1)[None, :1], 2),
         lambda x, n: torch.gather(x[None], 2, x.argsort(1)[None, :1].expand(-1, 3, -1)),
@@ -231,6 +243,12 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
             "(n >= 2 ** torch.arange(62)).sum(), a tensor that no shape is made of, in place of n.bit_length()",
         ),
         ("h == 144", "y = F.max_pool2d(y, y.shape[2:])", OP, "F.adaptive_max_pool2d(x, 1), if the window is all of x,"),
+        (
+            "h // 2 == 72",
+            "F.adaptive_max_pool2d(y, n)",
+            OP,
+            "F.max_pool2d(x, k), if every window has k rows and columns,",
+        ),
         ("h == 144", "shapes = torch.as_tensor(shapes)", OP, "torch.tensor(...) in place of torch.as_tensor(...)"),
         (
             "h == 144",
@@ -307,16 +325,6 @@ def test_a_number_that_leaves_multiples_is_written_otherwise_too() -> None:
     assert one.text.startswith(f"{STRICT}write math.trunc(...) in place of int(...)")
 
 
-def test_the_length_of_a_recurrent_layer_is_one_number() -> None:
-    reason = because("h // 4 == 36", "y, _ = self.rnn(y)", "aten.tensor_split.sections")
-    one = only(ASKED, STATIC, reason)
-    assert one is not None
-    assert one.text.startswith("pad to one length, or export one program for each: torch.export runs the recurrent")
-    assert "at net.py:7 step by step, 36 times" in one.text
-    own = because("h // 4 == 36", "a, b = torch.tensor_split(y, n)", "aten.tensor_split.sections")
-    assert only(ASKED, STATIC, own) is None
-
-
 def test_a_comparison_stays_one() -> None:
     one = only(ASKED, STATIC, because("h == 144", "if int(h) == 144:", PYTHON))
     assert one is not None
@@ -360,20 +368,6 @@ def test_a_slice_that_takes_all_or_not_is_written_as_an_index(
     assert (one is not None and one.text.startswith("write x.index_select(dim, torch.arange(n)) in place of")) is said
     if one is not None and said:
         assert (one.kept, one.note) == (None, "sizes at which the slice is empty stay out")
-
-
-class Indexed(nn.Module):
-    """What is advised for ``x[:, : n // 8 * 8]``."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.index_select(1, torch.arange(x.shape[1] // 8 * 8)) * 2
-
-
-def test_the_index_takes_every_size() -> None:
-    program = export(Indexed(), (torch.rand(3, 16),), dynamic_shapes=({1: Dim("n", min=8, max=61)},)).module()
-    for size in (8, 15, 16, 17, 61):
-        x = torch.rand(3, size)
-        assert torch.equal(program(x), x[:, : size // 8 * 8] * 2)
 
 
 class Counted(nn.Module):

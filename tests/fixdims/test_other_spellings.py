@@ -16,6 +16,7 @@ from tests.fixdims.view_models import VIEW_CASES, ViewCase
 from tests.harness.admitted import Ask, admitted, asked_dims
 from tests.harness.brute_force import Mask, best_product
 from tests.harness.real_runs import judge_on_data
+from tests.harness.rows import each
 from trtdiag.fixdims.run import fix_dims
 
 Names = dict[str, tuple[range, list[tuple[int, int]]]]
@@ -103,3 +104,39 @@ def test_no_spelling_that_leaves_all_to_torch_keeps_a_larger_product(name: str) 
                 assert kept == best_product(mask[:, 1:], [example[0], example[1] - 1])
             else:
                 assert kept >= best_product(mask, example)
+
+
+class Apart(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.sum() + y
+
+
+def test_sizes_of_one_dim_that_torch_would_compare_by_fractions() -> None:
+    """The program has ``7 / 3 + 1 / 3 * x == y`` in floats, which 50 and 19 are not: it was not proven."""
+    n = Dim("n", min=2, max=400)
+    x, y = torch.rand(20, 1), torch.rand(9, 1)
+    fix = fix_dims(Apart(), (x, y), dynamic_shapes={"x": {0: 3 * n - 1}, "y": {0: n + 2}})
+    assert fix.proven
+    assert all("by fractions, in floats" in change.why[0].text for change in fix.changes)
+    program = fix.program.module()
+    for size in range(2, 401):
+        program(torch.rand(3 * size - 1, 1), torch.rand(size + 2, 1))
+
+
+def test_nothing_is_proven_where_torch_compares_sizes_by_fractions() -> None:
+    """Of ``5*n`` and ``7*n`` 70 of 300 are refused, none of them at an end."""
+    n = Dim("n", min=1, max=300)
+    fix = fix_dims(Apart(), (torch.rand(25, 1), torch.rand(35, 1)), dynamic_shapes={"x": {0: 5 * n}, "y": {0: 7 * n}})
+    assert not fix.proven
+    assert "x.shape[0] = 45, y.shape[0] = 63" in fix.proof.detail
+
+
+@each("low", [None, 2])
+def test_a_dim_begins_where_no_size_is_negative(low: int | None) -> None:
+    """torch refuses the Dim before it traces anything, and no sizes were said to work."""
+    n = Dim("n", min=low, max=9)
+    fix = fix_dims(Apart(), (torch.rand(20, 1), torch.rand(3, 1)), dynamic_shapes={"x": {0: 3 * n - 7}, "y": None})
+    assert fix.proven
+    assert 'n = Dim("n", min=3, max=9)' in fix.code
+    assert any("Expected derived min value of 3*n - 7 to be >= 0" in note for note in fix.notes)
+    fix.program.module()(torch.rand(2, 1), torch.rand(3, 1))

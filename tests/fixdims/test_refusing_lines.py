@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.export import Dim
+from torch.export import Dim, export
 from torch.nn import functional
 
 import trtdiag
@@ -181,3 +181,17 @@ def test_other_ways_are_told_by_the_shortest_condition_each_once() -> None:
         "sizes with m >= 21",
         "sizes with n % 4 != 0",
     ]
+
+
+class Indexed(nn.Module):
+    """What is advised for ``x[:, : n // 8 * 8]``."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.index_select(1, torch.arange(x.shape[1] // 8 * 8)) * 2
+
+
+def test_the_index_takes_every_size() -> None:
+    program = export(Indexed(), (torch.rand(3, 16),), dynamic_shapes=({1: Dim("n", min=8, max=61)},)).module()
+    for size in (8, 15, 16, 17, 61):
+        x = torch.rand(3, size)
+        assert torch.equal(program(x), x[:, : size // 8 * 8] * 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from trtdiag.dims.dynamic_shapes.nested_form import hints_for_integers, is_integer
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
@@ -16,6 +17,9 @@ from trtdiag.symbolic import substitute
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Expr, Num
 from trtdiag.symbolic.ranges import Range
+
+MOST_ROUNDED = 1 << 16
+"""Own choice: where fractions are rounded at all, some of the first hundred sizes are."""
 
 
 def dim_names(asked: Plan) -> dict[str, str]:
@@ -61,7 +65,7 @@ def declared(chosen: Chosen, inputs: Sequence[InputTensor], tried: Plan, asked: 
         else:
             definition = used.setdefault(size.root, definitions[size.root])
             leaves[dim.site] = replace(size, root=definition.name, name=variables.get(dim.site, ""))
-    return _over_asked_roots(Plan(tuple(used.values()), leaves, tried.sizes), asked, tried)
+    return _over_plain_dims(_over_asked_roots(Plan(tuple(used.values()), leaves, tried.sizes), asked, tried))
 
 
 def _over_asked_roots(plan: Plan, asked: Plan, tried: Plan) -> Plan:
@@ -88,6 +92,50 @@ def _over_asked_roots(plan: Plan, asked: Plan, tried: Plan) -> Plan:
         definitions[name] = DimDef(root, definition.range.scaled(1, -by))
         leaves.update(were)
     return Plan(tuple(definitions.values()), leaves, plan.sizes)
+
+
+def _over_plain_dims(plan: Plan) -> Plan:
+    """``plan`` with a dim as the root in the place of a Dim over which torch would refuse sizes by rounding."""
+    definitions, leaves = {definition.name: definition for definition in plan.defs}, dict(plan.leaves)
+    for name, definition in list(definitions.items()):
+        made = {site: leaf for site, leaf in plan.leaves.items() if leaf.kind is LeafKind.DIM and leaf.root == name}
+        plain = next((leaf for leaf in made.values() if leaf.scale == 1), None)
+        lines = [(leaf.scale, leaf.offset) for leaf in made.values()]
+        if plain is None or refused_by_rounding(lines, definition.range) is None:
+            continue
+        definitions[name] = DimDef(name, definition.range.scaled(1, plain.offset))
+        leaves.update(
+            (site, replace(leaf, offset=leaf.offset - leaf.scale * plain.offset)) for site, leaf in made.items()
+        )
+    return Plan(tuple(definitions.values()), leaves, plan.sizes)
+
+
+def refused_by_rounding(lines: Sequence[tuple[int, int]], values: Range) -> int | None:
+    """The first value of a Dim above 1 at which torch refuses sizes that are made of it, of the first ``MOST_ROUNDED``.
+
+    Where no size is the Dim itself, an exported program works it out from the first and compares the others with that
+    in floats: ``5*_n`` beside ``7*_n`` are ``7 / 5 * x == y``, which 45 and 63 are not (torch 2.13,
+    ``torch.export._unlift._get_input_guards_for_graph``).
+
+    Args:
+        lines: Scale and offset of each size, in the order of the inputs.
+        values: What the Dim may be.
+    """
+    if (1, 0) in lines or len(set(lines)) < 2:
+        return None
+    (scale, offset), *others = dict.fromkeys(lines)
+    compared = [(*line, Fraction(line[0], scale), line[1] - Fraction(line[0] * offset, scale)) for line in others]
+    if all(factor.denominator == 1 for *_line, factor, _rest in compared):
+        return None
+    low = max(2, values.min or 0)
+    high = low + MOST_ROUNDED if values.max is None else min(values.max + 1, low + MOST_ROUNDED)
+    for value in range(low, high):
+        first = scale * value + offset
+        for wide, more, factor, rest in compared:
+            made = factor.numerator / factor.denominator * first + rest.numerator / rest.denominator
+            if made != wide * value + more:
+                return value
+    return None
 
 
 def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) -> Leaf:

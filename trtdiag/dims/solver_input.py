@@ -42,7 +42,8 @@ def asked_range(leaf: Leaf, plan: Plan) -> Range:
     if leaf.kind is LeafKind.DIM:
         sizes = plan.range_of(leaf.root).scaled(leaf.scale, leaf.offset)
         lowest = LOWEST_NAMED + (leaf.offset - LOWEST_NAMED) % leaf.scale
-        return Range(lowest if sizes.min is None else sizes.min, sizes.max)
+        least = lowest if sizes.min is None else sizes.min
+        return Range(least if least >= 0 else leaf.offset % leaf.scale, sizes.max)  # no size is negative
     return Range(LOWEST_HINTED if leaf.range.min is None else leaf.range.min, leaf.range.max)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext, redirect_stdout, suppress
 from dataclasses import replace
 from functools import cache
@@ -14,6 +14,7 @@ from math import inf
 import torch
 from torch.export import Dim, ExportedProgram
 
+from trtdiag.dims.declare import refused_by_rounding
 from trtdiag.dims.dynamic_shapes.asked import Structure
 from trtdiag.dims.dynamic_shapes.examples import resized
 from trtdiag.dims.dynamic_shapes.spell import spell
@@ -28,7 +29,8 @@ from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
 from trtdiag.frontend.program_of_export import attempted
 from trtdiag.frontend.quick_sizes import quick_sizes
 from trtdiag.frontend.torch_lock import TORCH_TURN
-from trtdiag.symbolic import evaluate
+from trtdiag.symbolic import Range, evaluate
+from trtdiag.symbolic.build import affine
 
 SECONDS_ON_DATA = 10.0
 """For the runs on tensors of one export.  Own choice: small models need less than 1, large ones 1 to 5 for each run."""
@@ -127,7 +129,8 @@ def ran(
         runner = ShapeRunner(exported, tried.inputs, used.args, used.kwargs)
         ties = tied_symbols(tried.inputs, plan)  # torch may leave two symbols for one Dim
         box = {symbol: range_ for symbol, range_ in system_of(tried.inputs, plan).box.items() if symbol not in ties}
-        for free in corner_points(box, tried.hints):
+        ends = corner_points(box, tried.hints)
+        for free in (*ends, *_rounded(tried, box, ends[:2][-1])):
             point = {**free, **{symbol: int(evaluate(size, free)) for symbol, size in ties.items()}}
             if corners and time.monotonic() - started > limit_s:
                 unrun = "the time for runs was over"
@@ -144,3 +147,12 @@ def ran(
         return replace(on_shapes, on_data=OnData(unrun="a branch on data was assumed, which other inputs may not take"))
     seconds = min(SECONDS_ON_DATA, (limit_s - (time.monotonic() - started)) / 2)
     return run_on_data(on_shapes, exported, plan, used, seconds)
+
+
+def _rounded(tried: Tried, box: Mapping[str, Range], others: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Sizes that torch may refuse because it compares them by fractions: one value of each symbol beside ``others``."""
+    lines = [line for tensor in tried.inputs for dim in tensor.dims if (line := affine(dim.expr)) is not None]
+    for symbol, range_ in box.items():
+        value = refused_by_rounding([line[1:] for line in lines if line[0] == symbol], range_)
+        if value is not None:
+            yield {**others, symbol: value}

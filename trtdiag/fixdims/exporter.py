@@ -17,6 +17,9 @@ from trtdiag.frontend.factory import Recipe
 from trtdiag.options import Progress
 from trtdiag.timed_steps import timed
 
+NEGATIVE = "Expected derived min value of "
+"""torch's words where a Dim has values of which a size that is made of it is negative (2.13)."""
+
 
 @dataclass
 class Exporter:
@@ -77,6 +80,9 @@ class Exporter:
             return f"{ended.failure}: give torch.export more time, or make fewer dims dynamic"
         if given is not None and ended.value is not None and not ended.value.finished:
             self.refused = ended.value.message
+        if given is not None and NEGATIVE in ended.failure:
+            self.refused, self.original = ended.failure, False
+            return self.attempt(plan, "without negative sizes")  # which are left out where a plan is spelled
         return ended.failure if ended.value is None else ended.value
 
     def data_checks(self) -> tuple[DataCheck, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from trtdiag.dims.compare_plans import counted_words, worth_naming
+from trtdiag.dims.declare import refused_by_rounding
 from trtdiag.dims.dynamic_shapes.nested_form import is_integer
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import LeafKind, Plan
@@ -58,6 +59,19 @@ class Notebook:
             if isinstance(dim.expr, Sym):
                 self._sets(dim, tried, chosen, system)
         self.note_joins(tried, dims, names, plan)
+        self._rounded(plan, only)
+
+    def _rounded(self, plan: Plan, only: Collection[str] | None) -> None:
+        """Note where torch compares sizes of one Dim by fractions, which rounding makes unequal."""
+        for definition in plan.defs:
+            made = {site: leaf for site, leaf in plan.leaves.items() if leaf.root == definition.name}
+            value = refused_by_rounding([(leaf.scale, leaf.offset) for leaf in made.values()], definition.range)
+            if value is None:
+                continue
+            sizes = ", ".join(f"{site} = {leaf.scale * value + leaf.offset}" for site, leaf in made.items())
+            text = "torch.export compares sizes of one Dim by fractions, in floats, which are rounded"
+            for site in made if only is None else made.keys() & only:
+                self.of(site).because([Reason(text, by="torch.export", counterexample=sizes)])
 
     def integers(self, before: Plan, after: Plan) -> None:
         """Note why a Dim of an integer input is written as a hint."""

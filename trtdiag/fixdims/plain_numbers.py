@@ -28,6 +28,9 @@ INSTEAD_OF_NUMBER = {
     "tril_indices": "x[..., torch.arange({n})[:, None] >= torch.arange({n})] in place of indexing with it",
     "triu_indices": "x[..., torch.arange({n})[:, None] <= torch.arange({n})] in place of indexing with it",
     "adaptive_avg_pool1d": "F.adaptive_avg_pool2d(x[..., None, :], (1, {n}))[..., 0, :]",
+    "adaptive_max_pool1d": "x.unflatten(dim, ({n}, -1)).amax(dim + 1), if all windows are of one size,",
+    "adaptive_max_pool2d": "F.max_pool2d(x, k), if every window has k rows and columns,",
+    "adaptive_max_pool3d": "F.max_pool3d(x, k), if every window has k rows and columns,",
     "take_along_dim": "torch.gather, with indices that are expanded to the sizes of x in its other dims",
     **{
         f"{kind}_pool{dims}d": f"F.adaptive_{kind}_pool{dims}d(x, 1), if the window is all of x,"
