@@ -125,6 +125,7 @@ def build_ours(
         cuda_graphs=8 if variant == AUTO else 0,
         # The first of the two that have ranges pays for the engine of the whole program.
         engine_cache=str(folder / "engines") if variant in (OURS[0], AUTO) else None,
+        timing_cache=str(folder / f"{name}.timings") if variant in (OURS[0], AUTO) else None,
     )
     with _changed(variant if backend == "tensorrt" or "static" in variant else ""):
         made = compile_in_stages(
@@ -143,6 +144,7 @@ def build_ours(
         "engines": len(made.engines),
         "layers": sum(len(one.network.layers) for one in made.converted),
         "optimization": told_choice(made.optimization),
+        "notes": list(made.notes),
         "stays": None if half is None else sorted({f"{one.target}: {one.why}" for one in half.stays}),
     }
 

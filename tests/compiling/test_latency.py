@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -117,6 +118,24 @@ class TestChoosing:
             x = torch.randn(shape)
             # float32, sums of at most 36 terms in another order
             torch.testing.assert_close(loaded(x), module(x), rtol=1e-4, atol=1e-5)
+
+    def test_engines_are_built_while_code_is_compiled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The code of the first block is there only when the last block's engine was asked for."""
+        _timed(monkeypatch, IN_TURNS, [10.0, 7.0, 3.0])
+        asked = Event()
+
+        def compiled(_segment: Path, code: Path, *_: object) -> None:
+            assert asked.wait(60)
+            code.write_bytes(b"no code")
+
+        def told(step: str) -> None:
+            if step.startswith("optimize: block 3 of 3 as reference"):
+                asked.set()
+
+        monkeypatch.setattr("trtdiag.pipeline.build._cores", lambda: 4)
+        monkeypatch.setattr(compile_segment, "_compile", compiled)
+        state = compile_in_stages(_program(), OPTIONS, progress=told)
+        assert [each.backend for each in state.compiled.manifests] == ["inductor", "reference", "inductor"]
 
     @pytest.mark.slow  # quick: the same of segments in PyTorch, in test_compiled_pytorch_segments.py
     def test_what_does_not_agree_or_is_hardly_faster_is_not_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
@@ -82,19 +82,35 @@ class Builder:
         pairs = zip(state.converted, state.kinds, strict=True)
         return tuple(self._inductor(state, one) if kind == INDUCTOR else next(built) for one, kind in pairs)
 
-    def ahead(self, state: State, converted: Sequence[ConvertedSegment]) -> None:
+    def ahead(
+        self, state: State, converted: Sequence[ConvertedSegment], meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         """Compile segments with AOTInductor side by side, and keep their code; ends when all are done.
 
         What cannot be compiled is refused when it is asked for.
+
+        Args:
+            state: The program.
+            converted: The segments.
+            meanwhile: What else is to be done, which may ask for them: beside it where there is room.
         """
         new = {one.segment.ops: one for one in converted if one.segment.ops not in self._code}
         if not new:
+            meanwhile()
             return
         self.progress(f"optimize: compile {amount(len(new), 'segment')} with AOTInductor")
-        with ThreadPoolExecutor(compiled_at_once(state)) as pool:
+        at_once = compiled_at_once(state)
+        pool = ThreadPoolExecutor(at_once)
+        try:
             for each in new.values():
                 self._compile(state, each, pool, compile_threads(state, len(new), self._backend.device))
+            if at_once > 1:  # else there is too little memory, or no core, for anything beside it
+                meanwhile()
             wait([self._code[ops] for ops in new])
+        finally:
+            pool.shutdown(cancel_futures=True)
+        if at_once == 1:
+            meanwhile()
 
     def _compile(self, state: State, converted: ConvertedSegment, pool: ThreadPoolExecutor, threads: int) -> None:
         """Begin to compile a segment that is not known yet; its export is made here."""

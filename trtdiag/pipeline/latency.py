@@ -142,29 +142,35 @@ class _Search:
         first: dict[str, _Part] = {}
         for part in parts:
             first.setdefault(part.like, part)
-        self._builder.ahead(self._state, [*(part.converted for part in first.values()), *self._state.converted])
-        calls = {}
-        for number, (like, part) in enumerate(first.items(), 1):
-            self._builder.progress(f"optimize: block {number} of {len(first)}, {amount(len(part.ops), 'op')}")
-            calls[like] = self._calls(part)
+        calls: dict[str, dict[str, Callable[[], object]]] = {like: {} for like in first}
+
+        def built() -> None:
+            for kind in self._kinds:  # of one that compiles beside the other all are asked for at the end
+                for number, (like, part) in enumerate(first.items(), 1):
+                    which = f"block {number} of {len(first)} as {kind}"
+                    self._builder.progress(f"optimize: {which}, {amount(len(part.ops), 'op')}")
+                    self._add_call(part, kind, calls[like])
+
+        wanted = [*(part.converted for part in first.values()), *self._state.converted]
+        self._builder.ahead(self._state, wanted, meanwhile=built)
         for like, part in first.items():
             with torch.no_grad():
                 found = take_turns(calls[like], ROUNDS, self._device)
             part.times = {kind: typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}
             part.refused |= {kind: timed.failed for kind, timed in found.items() if timed.failed}
+            times = ", ".join(f"{kind} {took:.3g} ms" for kind, took in part.times.items())
+            where = module_of(part.ops, self._plan.source.origins) or f"from {part.ops[0]} on"
+            self._builder.progress(f"optimize: block {where}: {times or 'not timed'}")
         for part in parts:
             part.times, part.refused = first[part.like].times, first[part.like].refused
 
-    def _calls(self, part: _Part) -> dict[str, Callable[[], object]]:
-        """What runs the block once in each way; says of the other ways why not."""
-        calls: dict[str, Callable[[], object]] = {}
-        for kind in self._kinds:
-            try:
-                run, manifest = self._builder.alone(self._state, part.converted, kind)
-                calls[kind] = partial(run, usual_inputs(manifest, self._device))
-            except TrtdiagError as error:
-                part.refused |= {kind: f"{error.message}: {error.because}"}
-        return calls
+    def _add_call(self, part: _Part, kind: str, calls: dict[str, Callable[[], object]]) -> None:
+        """What runs the block once in this way; says why not where it cannot."""
+        try:
+            run, manifest = self._builder.alone(self._state, part.converted, kind)
+            calls[kind] = partial(run, usual_inputs(manifest, self._device))
+        except TrtdiagError as error:
+            part.refused |= {kind: f"{error.message}: {error.because}"}
 
     def chosen(self, parts: Sequence[_Part], verified: Callable[[State], State]) -> State:
         """Time whole programs, and take the fastest that agrees."""
@@ -182,10 +188,14 @@ class _Search:
         for kinds in dict.fromkeys(choices([part.times for part in parts], self._kinds)):
             if kinds != first:
                 tried(kinds, partial(self._planned, kinds, parts), planned)
-        self._builder.ahead(self._state, [one for each in planned.values() for one in segments_of(each, INDUCTOR)])
-        for kinds, each in planned.items():
-            self._builder.progress(f"optimize: the program as {named(kinds)}")
-            tried(kinds, partial(self._built, each), states)
+
+        def built() -> None:
+            for kinds, each in planned.items():
+                self._builder.progress(f"optimize: the program as {named(kinds)}")
+                tried(kinds, partial(self._built, each), states)
+
+        wanted = [one for each in planned.values() for one in segments_of(each, INDUCTOR)]
+        self._builder.ahead(self._state, wanted, meanwhile=built)
         times = self._whole_times(states)
         order = sorted(times, key=lambda kinds: math.inf if times[kinds] is None else float(times[kinds] or 0))
         why_not: dict[tuple[str, ...], str] = {}
