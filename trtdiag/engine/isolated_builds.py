@@ -40,7 +40,7 @@ _SIGNALS = {each.value: each.name for each in signal.Signals}
 _CRASHES = ("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP")
 """The signals that a process gets for what it does itself."""
 _POLL_S = 0.05  # how soon it is noticed that one has begun
-_ROOM_MIB = 4096
+ROOM_MIB = 4096
 """Own choice: a builder of 8.6.0 takes 1.4 GiB for its kernels, its context 0.5, and what it measures more."""
 _LOGGER = logging.getLogger("trtdiag.builder_process")
 
@@ -194,7 +194,7 @@ class IsolatedBuilds:
 
     def _room(self) -> bool:
         """Whether the GPU's memory is enough for one more; for the first it is found out."""
-        return not self._all or self._free(_ROOM_MIB)
+        return not self._all or self._free(ROOM_MIB)
 
     def _free(self, least_mib: int) -> bool:
         """Whether so much of the GPU's memory is free, or no GPU is used."""

@@ -12,9 +12,11 @@ from torch.export import ExportedProgram
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, Profile, Runner, get_backend
 from trtdiag.engine.build import Engine, build_engine, described
+from trtdiag.engine.isolated_builds import ROOM_MIB
 from trtdiag.engine.manifest import AssumedSize, Manifest
 from trtdiag.engine.parallel_builds import build_engines
 from trtdiag.engine.profiles import network_profile, several
+from trtdiag.engine.tensorrt.gpu import free_mib
 from trtdiag.errors import EngineBuildError
 from trtdiag.frontend.program import Program
 from trtdiag.network import Network, to_bytes
@@ -35,6 +37,8 @@ MOST_AT_ONCE = 8
 """Own choice: processes that compile, each with PyTorch in its memory."""
 MOST_THREADS = 8
 """Own choice: of such a process, each with PyTorch in its memory, too."""
+PROCESS_MIB = 1024
+"""Own choice, of a GPU: what a process that compiles takes there, at most."""
 MOST_WEIGHTS_AT_ONCE = 2 * 2**30
 """Own choice, bytes: where a program has more, its segments are compiled one after the other, each with its weights."""
 
@@ -104,13 +108,19 @@ class Builder:
         try:
             for each in new.values():
                 self._compile(state, each, pool, compile_threads(state, len(new), self._backend.device))
-            if at_once > 1:  # else there is too little memory, or no core, for anything beside it
+            beside = at_once > 1 and self._has_room(at_once)
+            if beside:
                 meanwhile()
             wait([self._code[ops] for ops in new])
         finally:
             pool.shutdown(cancel_futures=True)
-        if at_once == 1:
+        if not beside:
             meanwhile()
+
+    def _has_room(self, at_once: int) -> bool:
+        """Whether the GPU has memory for a builder beside what compiles; two processes compile a segment."""
+        free = free_mib() if self._backend.device == "cuda" else None
+        return free is None or free >= ROOM_MIB + 2 * at_once * PROCESS_MIB
 
     def _compile(self, state: State, converted: ConvertedSegment, pool: ThreadPoolExecutor, threads: int) -> None:
         """Begin to compile a segment that is not known yet; its export is made here."""
