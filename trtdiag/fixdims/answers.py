@@ -79,7 +79,7 @@ def answer_of(
     last = None if found.plan is None else found.last
     if last is not None and last.on_data.unlike:
         proof = Proof(ProofKind.NONE, found.proof.checked, f"with the example inputs {last.on_data.unlike}")
-        notes = (*notes, *(_escapes(last) or (UNLIKE,)))
+        notes = (*notes, UNLIKE, *_escapes(last))
     elif last is not None and last.on_data.failed:
         proof = Proof(ProofKind.NONE, found.proof.checked, last.on_data.unrun)
     elif last is not None and last.on_data.unseen:
