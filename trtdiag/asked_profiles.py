@@ -79,9 +79,14 @@ def read_profiles(words: tuple[str, ...]) -> tuple[AskedProfile, ...]:
                 raise _no_profile(word, f"{part!r} is none of DIM=SIZE, DIM=MIN..MAX and DIM=MIN..MAX@OPT")
             least, most, usual = (None if text is None else int(text) for text in read.group("least", "most", "usual"))
             assert least is not None
-            sizes.append((dim.strip(), least, usual, least if most is None else most))
+            most = least if most is None else most
+            if least > most or (usual is not None and not least <= usual <= most):
+                raise _no_profile(word, f"{part!r} is not in this order: MIN at most OPT, and OPT at most MAX")
+            sizes.append((dim.strip(), least, usual, most))
         if not colon or not name.strip():
             raise _no_profile(word, "it begins with a name and a colon")
+        if name.strip() in dict(found):
+            raise _no_profile(word, f"another profile has the name {name.strip()!r}")
         found.append((name.strip(), sizes))
     try:
         return profiles_by_name("profiles", found)

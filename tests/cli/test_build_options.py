@@ -211,4 +211,6 @@ def test_without_a_cache_nothing_is_said_of_one(model: Path, capsys: pytest.Capt
 
 def test_a_cache_that_cannot_be_is_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compile", "model.pt2", "--backend", "reference", "--engine-cache", "model.pt2") == 2
-    assert "engine-cache-folder" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "engine-cache-folder" in told
+    assert "because: there is a file of that name" in told

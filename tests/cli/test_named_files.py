@@ -161,6 +161,8 @@ def test_a_usual_name_is_told_with_the_option_that_gives_another(
         ("verify x.ep --json absent/a.json", "[report-not-writable]"),
         ("bench x.ep --json absent/a.json", "[report-not-writable]"),
         ("report r.json --sarif absent/a.json", "[report-not-writable]"),
+        ("analyze m.pt2 --trace package", "cannot write the trace to package"),
+        ("analyze m.pt2 --trace package", "name a file, for example package/trace.json"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_work(
@@ -253,6 +255,20 @@ def test_the_program_is_saved_before_a_report_that_cannot_be(
     assert "No space left on device" in told.err
     assert "compiled: o.ep" in told.out
     torch.export.load("o.ep")
+
+
+@pytest.mark.parametrize(
+    "line", ["analyze model.pt2 -o a.html", "compile model.pt2 --backend reference --no-verify --report a.html"]
+)
+def test_a_page_that_is_named_and_not_wanted_is_told(
+    line: str, compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command, source, *options = line.split()
+    assert run(command, str(compiled / source), *options, "--no-html") == 0
+    option = "--report" if command == "compile" else "--output"
+    assert f"warning: {option} a.html has no effect: --no-html writes no page\n" in capsys.readouterr().err
+    assert not Path("a.html").exists()
 
 
 @posix

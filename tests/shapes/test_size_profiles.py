@@ -120,6 +120,13 @@ def test_words_that_are_no_profile(word: str) -> None:
     with pytest.raises(UserError) as caught:
         read_profiles((word,))
     assert caught.value.reference == "wrong-profile"
+    assert "profiles[" not in caught.value.because, "in the words of the command line"
+
+
+def test_profiles_of_one_name_are_told() -> None:
+    with pytest.raises(UserError, match="'a:t=2' is no profile") as caught:
+        read_profiles(("a:t=1", "a:t=2"))
+    assert caught.value.because == "another profile has the name 'a'"
 
 
 @pytest.mark.parametrize("value", [3, "a", {"a": 1}, {"": {}}, {"a": {"t": "1"}}, {"a": {"t": (1, 2, 3, 4)}}, {1: {}}])

@@ -66,7 +66,7 @@ def check_reports(reads: Sequence[Named], reports: Sequence[Named]) -> None:
     refuse_same(reads, reports)
     for named in reports:
         if named.path != STREAM:
-            with telling(named.path, "report"):
+            with telling(named.path, "trace" if named.argument == "--trace" else "report"):
                 check_destination(named.path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from trtdiag.cli.streams import standard_output
 from trtdiag.cli.value_checks import F, OutputFile, listed, told_at_the_end
 from trtdiag.files.destination import is_written_through, open_descriptor
 from trtdiag.files.same_file import STREAM, Named
+from trtdiag.option_warnings import OptionWarning
 from trtdiag.report.format_names import SUFFIXES, format_of, format_unknown
 from trtdiag.report.save import write_atomically
 
@@ -136,7 +138,10 @@ def asked_files(
         plain = output is None or is_written_through(output)
         places = {"html" if plain else format_of(page): Named(by, str(page), without)}
     if given.get("no_html"):
-        places.pop("html", None)
+        unmade = places.pop("html", None)
+        if unmade is not None and output is not None:
+            name = "output" if output_option == "-o" else "html"  # as the command's argument is called
+            warnings.warn(OptionWarning(name, str(output), "--no-html writes no page"), stacklevel=2)
     for name in ("json", "sarif", "markdown"):
         place = given.get(name)
         if place is not None:

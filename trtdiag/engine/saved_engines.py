@@ -63,6 +63,8 @@ class SavedEngines:
             path.mkdir(parents=True, exist_ok=True)
             usable = os.access(path, os.R_OK | os.W_OK | os.X_OK)
             why = "" if usable else "you may not read and write there"
+        except FileExistsError:
+            why = "there is a file of that name"
         except (OSError, ValueError) as error:
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if why:

@@ -27,6 +27,9 @@ def write_atomically(path: Path, text: str, *, what: str = "report") -> None:
         write_whole(path, (content,))
 
 
+_EXAMPLES = {"report": "report.html", "trace": "trace.json"}
+
+
 @contextmanager
 def telling(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Turns what the system refuses into an error about the file that is written.
@@ -39,7 +42,7 @@ def telling(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except OSError as error:
         fix = "name a file in a directory that exists and that you may write to, on a disk with space"
         if isinstance(error, IsADirectoryError):
-            fix = f"name a file, for example {Path(path) / ('report.html' if what == 'report' else 'fixed')}"
+            fix = f"name a file, for example {Path(path) / _EXAMPLES.get(what, 'fixed')}"
         raise UserError(
             f"cannot write the {what} to {path}",
             because=error.strerror or str(error),
