@@ -101,10 +101,18 @@ def test_other_arguments_are_refused(
 
 def test_missing_and_further_arguments_are_refused(program: CompiledProgram) -> None:
     args, kwargs = _call()
-    for given, named in (((), {}), (args[:1], kwargs), ((*args, 1), kwargs), (args, {})):
+    for given, named, because in (
+        ((), {}, "0 arguments are given by place, not"),
+        (args[:1], kwargs, "1 argument is given by place, not"),
+        ((*args, 1), kwargs, f"{len(args) + 1} arguments are given by place, not {len(args)}"),
+        (args, {}, "'mask' is missing"),
+        (args, {**kwargs, "masks": 1}, "there is no 'masks'"),
+    ):
         with pytest.raises(UserError) as caught:
             program(*given, **named)
         assert caught.value.reference == "call-arguments"
+        assert caught.value.because.startswith(because)
+        assert caught.value.because.endswith("; it takes x, batch, mask")
 
 
 def test_nothing_runs_before_the_check(program: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:

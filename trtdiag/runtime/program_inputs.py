@@ -80,6 +80,7 @@ class ProgramInputs:
         read = [guard.condition for guard in read_guards(program)]
         self._guards = [condition for condition in read if condition is not None and free_symbols(condition)]
         self._plain = _tensors_by_place(exported)
+        self._by_place = names_by_place(exported)
 
     def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Sequence[Any]:
         """The arguments as a flat list, in the order of the program's inputs.
@@ -89,7 +90,7 @@ class ProgramInputs:
         """
         if not kwargs and len(args) == self._plain and all(isinstance(arg, torch.Tensor) for arg in args):
             return args
-        return nested_leaves(self._spec, args, kwargs)
+        return nested_leaves(self._spec, args, kwargs, self._by_place)
 
     def words(self) -> Iterator[str]:
         """Each tensor with its dtype and the sizes that it may have: ``x: float32[1..8, 3]``."""
