@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import trtdiag
 from trtdiag import Input
-from trtdiag.errors import ArgumentError
+from trtdiag.errors import ArgumentError, CaptureError
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.module_inputs import module_inputs
 from trtdiag.frontend.program import Program
@@ -163,3 +163,16 @@ def test_examples_have_the_sizes_to_tune_for_and_are_no_constants() -> None:
     assert not torch.equal(asked.args[0][0], asked.args[0][1])
     on_meta = module_inputs(nn.Linear(8, 8, device="meta"), [BATCH])
     assert on_meta.args[0].device.type == "meta"
+
+
+def test_torchscript_is_refused_wherever_a_module_is_taken() -> None:
+    x = torch.ones(2, 3)
+    traced = torch.jit.trace(nn.Linear(3, 2), x)
+    for call in (
+        lambda: trtdiag.analyze((traced, (x,))),
+        lambda: trtdiag.compile(traced, inputs=[x]),
+        lambda: trtdiag.fix_dims(traced, (x,)),
+        lambda: trtdiag.fix_dims(traced, inputs=[x]),
+    ):
+        with pytest.raises(CaptureError, match="a TorchScript module cannot be exported"):
+            call()

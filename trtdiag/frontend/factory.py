@@ -21,7 +21,7 @@ from trtdiag.errors import CaptureError
 from trtdiag.frontend.failed_export import export_failure, failed_env, partial_graphs_as_warnings
 from trtdiag.frontend.guard_stacks import GuardStacks, recording
 from trtdiag.frontend.program import ExportFailure
-from trtdiag.frontend.user_code import imported, imported_file, users_code
+from trtdiag.frontend.user_code import imported, imported_file, refuse_torchscript, users_code
 from trtdiag.options import Progress
 from trtdiag.timed_steps import timed
 from trtdiag.wording import one_of_type, shown
@@ -37,6 +37,9 @@ class Recipe:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     dynamic_shapes: Any
+
+    def __post_init__(self) -> None:
+        refuse_torchscript(self.module)
 
     def parameter_names(self) -> list[str]:
         """The name of each positional argument, ``*`` for those of ``*args``, then of each keyword."""

@@ -26,6 +26,7 @@ from trtdiag.frontend.input_tree import Node, nested_inputs
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.sized_inputs import SEED
 from trtdiag.frontend.torch_private import replacements, symbol_sources
+from trtdiag.frontend.user_code import refuse_torchscript
 from trtdiag.grouping import grouped
 from trtdiag.wording import shown
 
@@ -150,6 +151,7 @@ def module_inputs(module: Any, inputs: Any, beside: Sequence[Any] = ()) -> Modul
 
     Raises:
         ArgumentError: ``wrong-argument``: ``module`` is none, or ``inputs`` are not what it can be called with.
+        CaptureError: ``torchscript-module``.
     """
     if any(each is not None for each in beside):
         raise ArgumentError(
@@ -165,6 +167,7 @@ def module_inputs(module: Any, inputs: Any, beside: Sequence[Any] = ()) -> Modul
             fix="give the module and inputs, or leave inputs out",
             reference="wrong-argument",
         )
+    refuse_torchscript(module)
     args, kwargs = _called_with(module, inputs)
     device = next((each.device for each in chain(module.parameters(), module.buffers())), torch.device("cpu"))
     generator = torch.Generator().manual_seed(SEED)

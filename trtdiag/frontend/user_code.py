@@ -107,6 +107,23 @@ def _end_copy(code: int) -> NoReturn:
     os._exit(code)
 
 
+def refuse_torchscript(module: object) -> None:
+    """Refuse a module of ``torch.jit``, which torch.export does not take, and whose ``forward`` has no signature.
+
+    Raises:
+        CaptureError: ``torchscript-module``.
+    """
+    import torch  # it takes seconds: --help, which comes here, should not wait for it
+
+    if isinstance(module, torch.jit.ScriptModule):
+        raise CaptureError(
+            "a TorchScript module cannot be exported",
+            because="torch.export traces Python, and torch.jit.script and torch.jit.trace leave none",
+            fix="give the Python module that it was made from",
+            reference="torchscript-module",
+        )
+
+
 def imported(name: str, what: str, reference: str) -> ModuleType:
     """Import a module of the user; the current folder is importable, and stays so.
 
