@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import trtdiag
 from trtdiag import Input
+from trtdiag.fixdims.interrupted_exports import FAILS_ITSELF
 from trtdiag.pipeline import compile_errors
 from trtdiag.shapes.profile import DimProfile
 
@@ -63,6 +66,17 @@ def test_compile_says_what_fix_dims_proposes() -> None:
     assert caught.value.report is not None
     fix = trtdiag.fix_dims(Quarters(), inputs=asked)
     assert trtdiag.compile(fix.program, backend="reference", min_segment_ops=0)(torch.ones(3, 12)).shape == (3, 3, 4)
+
+
+def test_inputs_that_the_model_itself_refuses_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = f"{FAILS_ITSELF}: RuntimeError: mat1 and mat2"
+    known = replace(trtdiag.fix_dims("Constraints violated (n)!\nSuggested fixes:\n  n = 4*_n\n"), notes=(refused,))
+    monkeypatch.setattr(
+        compile_errors, "fix_dims", lambda *args, **kwargs: known
+    )  # no exports in processes of their own
+    with pytest.raises(trtdiag.DiagnosisError) as caught:
+        trtdiag.compile(nn.Linear(3, 2), inputs=[Input((1, 4))], backend="reference")
+    assert caught.value.fix == f"give other inputs, or change the model: {refused}"
 
 
 def test_other_errors_of_a_compilation_stay_as_they_are() -> None:

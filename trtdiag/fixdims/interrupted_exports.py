@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_TRIES = 8
 """Dims of their own that are tried, each beside those with which the model was traced.  Own choice: an export each."""
 
+FAILS_ITSELF = "the model fails at these inputs without an export, too"
+"""How the note begins that says so."""
+
 INSTEAD = {
     "argument 'size' failed to unpack the object": (
         "a recurrent layer over a packed sequence is not traced: give it the padded tensor, and where it has one "
@@ -83,7 +86,7 @@ def opened(search: Search, plan: Plan, tried: Tried) -> tuple[Plan, Tried] | Non
         if traced.without_export == "":
             found.notes.append("without an export the model runs at these inputs")
         elif traced.without_export is not None:
-            found.notes.append(f"the model fails at these inputs without an export, too: {traced.without_export}")
+            found.notes.append(f"{FAILS_ITSELF}: {traced.without_export}")
         found.notes += [instead for told, instead in INSTEAD.items() if told in traced.message]
         return None
     dynamic: list[str] = []

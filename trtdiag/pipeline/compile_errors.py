@@ -9,6 +9,7 @@ from torch.export import ExportedProgram
 from trtdiag.analysis.finding import Finding, Severity
 from trtdiag.errors import DiagnosisError, InternalError, PlatformError, TrtdiagError, UserError
 from trtdiag.fixdims.fix import Fix, Outcome
+from trtdiag.fixdims.interrupted_exports import FAILS_ITSELF
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.module_inputs import ModuleInputs
 from trtdiag.options import CompileOptions
@@ -114,6 +115,9 @@ def with_proposal(error: DiagnosisError, asked: ModuleInputs) -> DiagnosisError:
 
 def _proposal(fix: Fix) -> str:
     verdict = one_line(fix_verdict(fix).text, _LONGEST_CHARS)
+    itself = next((note for note in fix.notes if note.startswith(FAILS_ITSELF)), None)
+    if itself is not None:
+        return f"give other inputs, or change the model: {one_line(itself, _LONGEST_CHARS)}"
     if fix.outcome is not Outcome.CHANGED:
         return f"change the model or the sizes; fix-dims says: {verdict}"
     changes = [f"{change.before} -> {change.after}" for change in fix.changes]  # both begin with the dim's name
