@@ -99,7 +99,8 @@ def seconds(name: str, value: Any) -> float:
 def text(name: str, value: Any) -> str:
     """A text that is not blank."""
     if not isinstance(value, str) or not value.strip():
-        raise wrong(name, value, "a text", "wrong-option")
+        named = type(value).__module__ == "torch._ops"  # an op, for which its name stands
+        raise wrong(name, value, "a text", "wrong-option", fix=f"write its name: {str(value)!r}" if named else "")
     return value
 
 
@@ -242,6 +243,26 @@ def wrong(name: str, value: Any, wanted: str, reference: str, *, fix: str | tupl
     )
 
 
+_OF_TORCH_TENSORRT = {
+    "arg_inputs": "inputs",
+    "cache_built_engines": "engine_cache",
+    "disable_tf32": "tf32",
+    "dryrun": "trtdiag.analyze(...)",
+    "enabled_precisions": "precision",
+    "engine_cache_dir": "engine_cache",
+    "engine_cache_size": "engine_cache_mib",
+    "hardware_compatible": "hardware_compatibility",
+    "immutable_weights": "refittable",
+    "min_block_size": "min_segment_ops",
+    "require_full_compilation": "require_full",
+    "timing_cache_path": "timing_cache",
+    "torch_executed_modules": "keep_in_torch",
+    "torch_executed_ops": "keep_in_torch",
+    "workspace_size": "workspace_mib",
+}
+"""Options of ``torch_tensorrt.compile`` and what they are called here."""
+
+
 def unknown(
     name: object, known: Iterable[str], *, what: str = "option", reference: str = "unknown-option"
 ) -> ArgumentError:
@@ -249,6 +270,8 @@ def unknown(
     known = list(known)
     word = name.partition("_")[0].lower() if isinstance(name, str) else ""  # opt_shape may mean opt
     meant = (*(each for each in known if each.lower() == word), *near(name, known))[:1] if isinstance(name, str) else ()
+    if what == "option" and isinstance(name, str) and name in _OF_TORCH_TENSORRT:
+        meant = (_OF_TORCH_TENSORRT[name],)
     return ArgumentError(
         f"there is no {what} {shown(name)}",
         because=f"the {what}s are {', '.join(known)}",

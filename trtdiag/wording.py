@@ -183,6 +183,8 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, _WRITTEN_OUT):
         with suppress(ValueError):  # a number inside is too long
             return _SHOWN.repr(value)
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        return str(value)
     return one_of_type(value)
 
 

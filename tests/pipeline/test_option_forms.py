@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
 import trtdiag
 from trtdiag.options import PartitionOptions, Precision
@@ -42,3 +45,25 @@ def test_near_and_shown() -> None:
     assert len(shown(["x" * 1000] * 1000)) < 600
     assert shown([10**5000]) == "a list"
     assert shown(Unreadable()) == "an Unreadable"
+    assert shown(torch.float16) == "torch.float16"
+
+
+def test_options_are_known_by_their_names_in_torch_tensorrt() -> None:
+    """Those of the table on the page for who comes from there."""
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "torch-tensorrt.md"
+    rows = [row.split("|")[1:3] for row in page.read_text("utf-8").splitlines() if row.startswith("| `")]
+    pairs = [(re.findall(r"`(\w+)`", theirs), re.match(r" `([\w.]+)", ours)) for theirs, ours in rows]
+    told = [(name, ours[1]) for names, ours in pairs if ours is not None for name in names]
+    assert len(told) >= 15
+    for name, ours in told:
+        if name == ours:
+            continue
+        with pytest.raises(trtdiag.ArgumentError, match=f"there is no option '{name}'") as caught:
+            trtdiag.compile("model.pt2", **{name: 1})
+        assert caught.value.fix.startswith(f"write {ours}"), name
+
+
+def test_an_op_in_the_place_of_its_name_is_told() -> None:
+    with pytest.raises(trtdiag.ArgumentError) as caught:
+        trtdiag.CompileOptions(keep_fp32=[torch.ops.aten.relu.default])  # type: ignore[arg-type]
+    assert caught.value.fix == "write its name: 'aten.relu.default'"
