@@ -8,7 +8,7 @@ from torch.export import Dim
 
 from tests.harness.staged import staged, values_at
 from trtdiag.graph.inputs import storage_bytes, storage_key
-from trtdiag.shapes.memory import memory_estimate
+from trtdiag.shapes.memory import live_bytes, memory_estimate
 
 
 def _estimate(module, args, dims=None):
@@ -52,6 +52,25 @@ def test_live_set_by_hand():
     assert dict(memory.largest) == {"cat": 800, "add": 400, "mul": 400, "sum_1": 4}
     assert next(iter(memory.largest)) == ("cat", 800)
     assert program.program.inputs[0].dims[0].hint == 10  # the example is not what is counted
+
+
+class Dense(nn.Module):
+    def forward(self, x):
+        kept = [x]
+        for _ in range(5):
+            kept.append(torch.cat(kept, 1).sum(1, keepdim=True).expand(-1, 8) * 2)  # 32n, and none of them dies
+        return torch.cat(kept, 1)
+
+
+def test_what_is_alive_at_once_at_sizes():
+    program = staged(Chain(), (torch.randn(10),), {"x": {0: Dim("n", min=2, max=100)}})
+    (symbol,) = program.program.ranges
+    assert live_bytes(program.checked, program.shapes, {symbol: 7}) == 12 * 7
+    assert live_bytes(program.checked, program.shapes, {}) is None
+    program = staged(Dense(), (torch.randn(10, 8),), {"x": {0: Dim("n", min=2, max=100)}})
+    (symbol,) = program.program.ranges
+    # Five that are kept and the one of all six: more than four times the greatest single one but the last.
+    assert live_bytes(program.checked, program.shapes, {symbol: 7}) == (5 * 32 + 6 * 32) * 7
 
 
 def test_a_size_without_a_maximum_has_no_estimate():

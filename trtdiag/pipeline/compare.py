@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from trtdiag.analysis.compilation import EngineFacts, engine_facts
@@ -19,6 +20,7 @@ from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_layers import told_layers
 from trtdiag.runtime.engine_nodes import EngineNode
 from trtdiag.runtime.replace_engines import EngineRuns
+from trtdiag.shapes.memory import live_bytes
 from trtdiag.shapes.opt_sizes import EngineSizes
 from trtdiag.shapes.size_profiles import size_profiles
 from trtdiag.symbolic import mul
@@ -88,7 +90,7 @@ def compared(
             precision=options.precision,
             limits=limits,
             elements=elements_of(volumes) if volumes else None,
-            greatest=elements_of(volumes, max) if volumes else None,
+            live=partial(_live_bytes, facts),
             progress=progress,
             boxes=[(each.name, each.box, each.opt) for each in parts],
             again=[*_tuned(state), *_compared(before)],
@@ -111,6 +113,10 @@ def _computed(facts: Analysis) -> list[Expr]:
     given = {node.name for node in exported.graph.nodes if node.op != "call_function"}
     tensors = [each for name, found in facts.shapes.tensors.items() if name not in given for each in found]
     return [mul(1, *(dim.expr for dim in tensor.dims)) for tensor in tensors]
+
+
+def _live_bytes(facts: Analysis, sizes: Mapping[str, int]) -> int | None:
+    return None if facts.checked is None or facts.shapes is None else live_bytes(facts.checked, facts.shapes, sizes)
 
 
 def _tuned(state: State) -> list[Point]:

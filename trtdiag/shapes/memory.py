@@ -116,6 +116,17 @@ def output_bytes(shapes: ShapeFacts, name: str) -> int | None:
     return _sum([None if most is None else most * element_bytes for most, element_bytes in sizes])
 
 
+def live_bytes(checked: Checked, shapes: ShapeFacts, sizes: Mapping[str, int]) -> int | None:
+    """The bytes of all tensors that a program computes and that are alive at once, the most there are.
+
+    Args:
+        checked: Its graph.
+        shapes: Of its values.
+        sizes: Of each symbol; ``None`` is given where one has none that a tensor needs.
+    """
+    return _Liveness(partial(_bytes_at, shapes, sizes=sizes)).peak(checked.graph_module, "").bytes
+
+
 def _bytes_at(shapes: ShapeFacts, name: str, sizes: Mapping[str, int]) -> int | None:
     """Return the bytes of all tensors of a node at these sizes, ``None`` where a symbol has none."""
     total = 0

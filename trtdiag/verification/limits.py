@@ -18,8 +18,8 @@ MOST_FIXED_S = 1.0
 """Own choice: more than that no call costs whatever its sizes are, the first one, which loads kernels, included."""
 USUAL_ELEMENTS = 1 << 32
 """Own choice: 16 GiB of float32 over a whole run, most of which is freed on the way."""
-AT_ONCE = 4
-"""Own choice: of tensors like the greatest, which are there together: inputs of an op, its output, the other side's."""
+HELD_BYTES = 4
+"""Of an element that is held, as float32 has them; each of both sides may have as many at once."""
 UNTIMED = 16
 """Own choice: how much more than usual the cheapest point may have, whose time nothing tells."""
 FEW_POINTS = 3
@@ -36,7 +36,7 @@ class VerifyLimits:
     Attributes:
         seconds: Of one point, estimated from the time of the example and the elements of all tensors.
         elements: Of all tensors that the program computes at one point; weights do not count.  ``None``: 2^32, and in a
-            program whose tensors are all small beside ``held``, a deep one, as many as ``seconds`` are enough for.
+            program of which fewer than ``held`` are there at once, a deep one, as many as ``seconds`` are enough for.
         held: Of all tensors at one point where it is searched for the op that a difference begins with, which holds
             every tensor of both sides until it ends: 8 GiB of float32.
         total_s: Of all points together, in seconds; 0: no limit.  ``None``: as long as the export and the build took,
@@ -62,21 +62,23 @@ class VerifyLimits:
         }
         keep_checked(self, **checks)
 
-    def beyond(self, elements: int, greatest: int | None, pace: float | None, *, first: bool) -> str:
+    def beyond(self, elements: int, live: Callable[[], int | None], pace: float | None, *, first: bool) -> str:
         """Why a point is not run, empty where it is.
 
         Args:
             elements: Of all tensors there.
-            greatest: Of the greatest of them.
+            live: Tells the bytes of those that are there at once; ``None`` where that is not known.
             pace: What an element takes, in seconds, where a point before told.
             first: Whether nothing is compared without this one.
         """
         most = USUAL_ELEMENTS if self.elements is None else self.elements
-        fits = self.elements is None and greatest is not None and greatest * AT_ONCE <= self.held
-        if fits and first and pace is None:
-            most *= UNTIMED
-        if elements > most and not (fits and pace is not None):
-            return f"its tensors have {elements:,} elements there, more than {most:,}"
+        if elements > most:
+            at_once = live() if self.elements is None else None
+            fits = at_once is not None and at_once <= HELD_BYTES * self.held
+            if fits and first and pace is None:
+                most *= UNTIMED
+            if elements > most and not (fits and pace is not None):
+                return f"its tensors have {elements:,} elements there, more than {most:,}"
         seconds = 0.0 if pace is None else pace * elements
         return f"the original alone would take about {seconds:.0f} s there" if seconds > self.seconds else ""
 

@@ -204,15 +204,12 @@ def _allowed_near(
         return None
 
 
-def elements_of(shapes: Sequence[Any], total: Callable[[Iterator[int]], int] = sum) -> Elements:
-    """The elements of all tensors of these sizes (``Expr`` volumes), or with ``max`` those of the greatest.
-
-    ``None`` where a symbol has no number.
-    """
+def elements_of(shapes: Sequence[Any]) -> Elements:
+    """The elements of all tensors of these sizes (``Expr`` volumes); ``None`` where a symbol has no number."""
 
     def count(sizes: Mapping[str, int]) -> int | None:
         try:
-            return total(int(evaluate(volume, sizes)) for volume in shapes)
+            return sum(int(evaluate(volume, sizes)) for volume in shapes)
         except KeyError:
             return None
 

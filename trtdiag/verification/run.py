@@ -52,7 +52,7 @@ class Comparison:
         limits: What a point, and all together, may cost; a point beyond is skipped, with the reason, and replaced by
             one that is nearer to the example where few are left.  At least one point is compared, whatever it takes.
         elements: See ``Elements``.
-        greatest: The same of the greatest tensor.
+        live: The bytes of the tensors that are there at once, at sizes; ``None`` where that is not known.
         locate: Asked once, at the first point that differs and is within the limits for it.
         undefined: Asked at each point that differs; where all that differs is not defined the point counts as skipped.
         ties: Asked at each point that differs.
@@ -72,7 +72,7 @@ class Comparison:
     tolerance: Tolerance | None = None
     limits: VerifyLimits = field(default_factory=VerifyLimits)
     elements: Elements | None = None
-    greatest: Elements | None = None
+    live: Elements = lambda _sizes: None
     locate: Locate | None = None
     undefined: Undefined | None = None
     ties: Ties | None = None
@@ -186,8 +186,7 @@ class Comparison:
         elements = self._elements_at(point)
         if self._sides.lost or elements is None:
             return self._sides.lost
-        greatest = self.greatest(point.sizes) if self.greatest is not None else None
-        too_much = self.limits.beyond(elements, greatest, self._pace, first=anyway)
+        too_much = self.limits.beyond(elements, lambda: self.live(point.sizes), self._pace, first=anyway)
         return too_much or ("" if anyway or self._time.fits(elements) else self._late)
 
     def _elements_at(self, point: Point) -> int | None:
