@@ -211,9 +211,9 @@ def segments_of(state: State, kind: str) -> list[ConvertedSegment]:
 
 
 def compiled_at_once(state: State) -> int:
-    """How many segments to compile at once: half of the cores have one."""
+    """How many segments to compile at once: two of three cores have one, each in two processes that also wait."""
     weights = sum(tensor.nbytes for tensor in state.plan.source.held.values())
-    return 1 if weights > MOST_WEIGHTS_AT_ONCE else max(1, min(_cores() // 2, MOST_AT_ONCE))
+    return 1 if weights > MOST_WEIGHTS_AT_ONCE else max(1, min(2 * _cores() // 3, MOST_AT_ONCE))
 
 
 def compile_threads(state: State, segments: int, device: str) -> int:
