@@ -357,6 +357,8 @@ CROPPED = "y = x[..., : x.shape[-1] // 8 * 8]"
         ("h == 8*(h // 8)", CROPPED, "aten.view.default", (), False),
         ("h <= 512", CROPPED, "aten.slice.Tensor", (), False),
         ("h == 8*(h // 8)", "y = x.contiguous()", OP, (CONTIGUOUS,), False),
+        ("h == 8*(h // 8)", "y = x.reshape((b * f, -1) + x.shape[3:])", OP, (CONTIGUOUS,), False),
+        ("h == 8*(h // 8)", "y = x.reshape(b * f, *x.size()[:3])", OP, (CONTIGUOUS,), False),
     ],
 )
 def test_a_slice_that_takes_all_or_not_is_written_as_an_index(

@@ -32,6 +32,7 @@ _OTHER_FORM = {
 }
 _SIZE = re.compile(r"[A-Za-z_][\w.\[\]'\"]*(?![\w.\[\]'\"(])")
 _SLICE = re.compile(r"\[[^\]]*:")
+_OF_SIZES = re.compile(r"\.(?:shape|size\(\))\[[^\]]*\]")  # a slice of these is none of a tensor
 _FROM_THE_END = re.compile(r"[\[,]\s*-\s*([\w.]+)\s*:\s*[,\]]")
 _FROM_BEHIND = re.compile(r"[\[,]\s*-[^:\]]*:")
 _BY_SLICE = ("aten.slice.Tensor", "aten.as_strided.default")
@@ -173,9 +174,10 @@ def _copied_slice(change: Change) -> Alternative | None:
     """An index in the place of a slice, where torch.export keeps whether the slice took all."""
     for reason in change.why:
         frame = _asking(reason)
-        if frame is None or not _SLICE.search(frame.code):
+        code = "" if frame is None else _OF_SIZES.sub("", frame.code)
+        if frame is None or not _SLICE.search(code):
             continue
-        last, sliced = _FROM_THE_END.findall(frame.code), reason.by in _BY_SLICE or reason.stack.asks_for_layout
+        last, sliced = _FROM_THE_END.findall(code), reason.by in _BY_SLICE or reason.stack.asks_for_layout
         if len(last) == 1 and sliced and _ONE_END.fullmatch(reason.text):
             indices = f"torch.arange(max(n - {last[0]}, 0), n)"
             text = f"write x.index_select(dim, {indices}) in place of the slice x[..., -{last[0]}:] at {frame}"
@@ -224,8 +226,9 @@ def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> st
         return None
     most = int(match["most"]) if match["most"] else int(match["below"]) - 1
     # An op that is known says more than its line, where other calls may stand, too.
-    table = _TABLE_OP.match(reason.by) if reason.by.startswith("aten.") else _TABLE.search(frame.code)
-    if most >= wanted or table is None or (reason.by in _BY_SLICE and _FROM_BEHIND.search(frame.code)):
+    code = _OF_SIZES.sub("", frame.code)
+    table = _TABLE_OP.match(reason.by) if reason.by.startswith("aten.") else _TABLE.search(code)
+    if most >= wanted or table is None or (reason.by in _BY_SLICE and _FROM_BEHIND.search(code)):
         return None
     return f"give the table at {frame} {wanted} rows in place of {most}: {frame.code.strip()}"
 
