@@ -270,7 +270,7 @@ def unknown(
     known = list(known)
     word = name.partition("_")[0].lower() if isinstance(name, str) else ""  # opt_shape may mean opt
     meant = (*(each for each in known if each.lower() == word), *near(name, known))[:1] if isinstance(name, str) else ()
-    if what == "option" and isinstance(name, str) and name in _OF_TORCH_TENSORRT:
+    if isinstance(name, str) and name in _OF_TORCH_TENSORRT and "min_segment_ops" in known:
         meant = (_OF_TORCH_TENSORRT[name],)
     return ArgumentError(
         f"there is no {what} {shown(name)}",

@@ -176,3 +176,8 @@ with torch.no_grad():
     print(torch.equal(torch.compile(model, backend="trtdiag")(x), model(x)))
 """)
     assert done.stdout.strip() == "True", done.stderr
+
+
+def test_modes_of_torchs_own_compiler_are_refused_by_name() -> None:
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="mode='max-autotune' of torch"):
+        torch.compile(Small(), backend="trtdiag", mode="max-autotune")(torch.ones(2, 5))

@@ -63,6 +63,12 @@ def test_options_are_known_by_their_names_in_torch_tensorrt() -> None:
         assert caught.value.fix.startswith(f"write {ours}"), name
 
 
+def test_other_functions_are_told_their_own_arguments() -> None:
+    with pytest.raises(trtdiag.ArgumentError) as caught:
+        trtdiag.load("model.pt2", arg_inputs=[])  # type: ignore[call-arg]
+    assert "write inputs" not in caught.value.fix
+
+
 def test_an_op_in_the_place_of_its_name_is_told() -> None:
     with pytest.raises(trtdiag.ArgumentError) as caught:
         trtdiag.CompileOptions(keep_fp32=[torch.ops.aten.relu.default])  # type: ignore[arg-type]

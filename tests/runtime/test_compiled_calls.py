@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -277,3 +279,9 @@ def test_a_size_of_1_that_a_squeeze_would_take_away_is_refused(dim: int | tuple[
     with pytest.raises(ShapeOutOfRangeError) as caught:
         program(torch.randn(1, 3))
     assert "x.shape[0] is 1; allowed is x.shape[0] != 1" in caught.value.because
+
+
+def test_it_is_neither_pickled_nor_copied(program: CompiledProgram) -> None:
+    for call in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"trtdiag\.save it"):
+            call(program)

@@ -28,9 +28,8 @@ from trtdiag.runtime.preallocated_outputs import fill, flat_outputs
 from trtdiag.runtime.prepared_calls import PreparedCalls
 from trtdiag.runtime.program_graphs import ProgramGraphs, why_not_whole
 from trtdiag.runtime.program_inputs import Described, ProgramInputs, described, names_by_place
-from trtdiag.wording import told_name
+from trtdiag.wording import amount, told_name
 
-MOST_TOLD = 4  # inputs in the text of a program
 MOST_REMEMBERED = 4096  # own choice: calls of other sizes than these are looked at again
 
 
@@ -247,23 +246,22 @@ class CompiledProgram:
         """Its engines and what it takes, and how compiling ended where it was compiled here; a few lines."""
         by = dict.fromkeys(f"{each.backend} for {told_name(each.target)}" for each in self.manifests)
         size = sum(node.engine.numel() for node in engine_nodes(self.exported_program))
-        engines = f"{len(self.manifests)} engine{'s' * (len(self.manifests) != 1)}"
+        engines = amount(len(self.manifests), "engine")
         told = [f"{engines} of {', '.join(by)}, {size:,} bytes" if by else f"{engines}, all runs in PyTorch"]
-        inputs = list(self._inputs.words())
-        more = f", and {len(inputs) - MOST_TOLD} more" if len(inputs) > MOST_TOLD else ""
-        told.append("takes " + ", ".join(inputs[:MOST_TOLD]) + more if inputs else "takes no tensors")
+        told.append(self._inputs.words())
         verdict = getattr(self.report, "verdict", None)
-        if isinstance(verdict, str):
-            told.append(verdict)
-        return "CompiledProgram(" + "\n  ".join(told) + ")"
+        return "CompiledProgram(" + "\n  ".join([*told, verdict] if isinstance(verdict, str) else told) + ")"
+
+    def __reduce__(self) -> Any:
+        """Neither pickled nor copied, for its engines are not: it is saved as a file, and loaded from it."""
+        raise TypeError("a CompiledProgram is neither pickled nor copied: trtdiag.save it, and trtdiag.load the file")
 
     def _by_place(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments that the program was exported with by place may be given by name, as to the module."""
         missing = self._names[len(args) :]
         if not missing or not all(name in kwargs for name in missing):
             return args, kwargs
-        rest = {name: value for name, value in kwargs.items() if name not in missing}
-        return (*args, *(kwargs[name] for name in missing)), rest
+        return (*args, *map(kwargs.get, missing)), {name: kwargs[name] for name in kwargs if name not in missing}
 
     def _runnable(self) -> Any:
         with self._lock:

@@ -33,6 +33,7 @@ Described = tuple[object, ...]
 """All that decides whether a call is refused: of each tensor what but its elements, each number as it is."""
 
 _MOST_TOLD_DIMS = 8
+_MOST_TOLD = 4  # inputs in the text of a program
 _WIDER = "give an input inside the range, or export and compile with a wider one"
 _PLAIN = (bool, int, float, str, type(None))
 
@@ -92,8 +93,13 @@ class ProgramInputs:
             return args
         return nested_leaves(self._spec, args, kwargs, self._by_place)
 
-    def words(self) -> Iterator[str]:
-        """Each tensor with its dtype and the sizes that it may have: ``x: float32[1..8, 3]``."""
+    def words(self) -> str:
+        """The first tensors with their dtypes and the sizes that they may have: ``takes x: float32[1..8, 3]``."""
+        told = list(self._words())
+        more = f", and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
+        return f"takes {', '.join(told[:_MOST_TOLD])}{more}" if told else "takes no tensors"
+
+    def _words(self) -> Iterator[str]:
         for known in self._inputs:
             if known.dtype is not None:
                 sizes = ", ".join(self._size_words(dim) for dim in known.dims[:_MOST_TOLD_DIMS])

@@ -10,7 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from trtdiag.errors import UserError
+from trtdiag.errors import ArgumentError, UserError
 from trtdiag.graph.fake_values import fake_mode_among
 from trtdiag.lower.dynamo_program import dynamo_program, traceable_graph
 from trtdiag.option_warnings import warn_of
@@ -38,8 +38,19 @@ def backend_of(compile_exported: CompileExported) -> Backend:
     """
 
     def compile_graph(
-        graph_module: GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None
+        graph_module: GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        options: Mapping[str, Any] | None = None,
+        mode: str | None = None,
     ) -> Callable[..., Any]:
+        if mode is not None:
+            raise ArgumentError(
+                f"mode={mode!r} of torch.compile has no meaning for the backend trtdiag",
+                because="modes are PyTorch's own compiler's",
+                fix="leave it out; options={'precision': 'fp16'} has the fields of trtdiag.CompileOptions",
+                reference="wrong-option",
+            )
         # torch.compile calls what is returned in the mode that it was compiled in, and compiles again for another.
         requires = any(isinstance(given, torch.Tensor) and given.requires_grad for given in example_inputs)
         differentiable = None
