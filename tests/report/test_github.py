@@ -102,6 +102,12 @@ def test_a_step_of_a_workflow(
     assert lines[0].startswith("::error file=github_factory.py,line=7,title=trtdiag GRD301::guard ")
     assert all(line.startswith("::") for line in lines)
     assert "GRD301" in (workspace / "summary.md").read_text()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(workspace))
+    with pytest.raises(SystemExit) as ended:
+        main(["analyze", "github_factory:build", "--github", "--no-html", "-q"])
+    told = capsys.readouterr()
+    assert (ended.value.code, told.out.splitlines()) == (2, lines)
+    assert "the summary of the job cannot be written" in told.err
     with pytest.raises(SystemExit) as ended:
         main(["analyze", "github_factory:build", "--github", "--json", "-", "--no-html"])
     assert ended.value.code == 2

@@ -18,7 +18,7 @@ from trtdiag.cli.report_files import REPORT_OPTIONS, asked_files
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import file_alone, meta_option, model_options, named_source, users_options, working
-from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds_option
+from trtdiag.cli.value_checks import CheckedCommand, OutputFile, listed, seconds_option, told_at_the_end
 from trtdiag.errors import UserError
 from trtdiag.frontend.deferred_compiler import defer_compiler
 from trtdiag.options import BUILD_LIMIT_S, AnalyzeOptions
@@ -127,7 +127,8 @@ def analyze(
         step("report")
         written = files.write(report)
         if github:
-            append_summary(report.to_markdown())
+            with told_at_the_end():
+                append_summary(report.to_markdown())
     if concise and not quiet and not files.to_stdout:
         for line in concise_lines(report.analysis):
             click.echo(line)

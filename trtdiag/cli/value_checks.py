@@ -79,7 +79,7 @@ def seconds_option(*names: str, default: float, words: str, least: float = 1, **
 
 
 _AT_THE_END = "trtdiag.at_the_end"
-_NOT_WRITTEN = frozenset({"report-not-writable", "file-not-written"})
+_NOT_WRITTEN = frozenset({"report-not-writable", "file-not-written", "summary-not-writable"})
 
 
 @contextmanager
