@@ -183,6 +183,31 @@ def test_other_ways_are_told_by_the_shortest_condition_each_once() -> None:
     ]
 
 
+class Spaced(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        high, wide = x.shape[0] // 2, x.shape[1] // 2
+        return torch.linspace(0, 1, high)[:, None] * torch.linspace(0, 1, wide) * x[:high, :wide]
+
+
+def test_no_other_example_is_tried_where_a_call_takes_the_number_of_any() -> None:
+    """Six further exports of Mochi's transformer, whose positions are linspaces over halves of its sides."""
+    dims = {"x": {0: Dim("h", max=64), 1: Dim("w", max=64)}}
+    fix = trtdiag.fix_dims(Spaced(), (torch.rand(8, 12),), dynamic_shapes=dims)
+    assert fix.confirmation.rounds == 2
+    assert all(change.model_change and "linspace takes" in change.model_change.text for change in fix.changes)
+
+
+@each("listed", [True, False])
+def test_a_size_of_1_in_the_example_is_not_called_the_only_cause(listed: bool) -> None:
+    """It stays one size with any other example, too: what takes it was not said."""
+    fix = trtdiag.fix_dims(GoneThrough(listed), (torch.rand(1, 4),), dynamic_shapes={"x": {0: Dim("n", max=8)}})
+    (change,) = fix.changes
+    assert fix.confirmation.rounds == 3  # as asked, with one other example, and with the answer
+    assert [reason.text for reason in change.why][1] == "n == 2: with another example"
+    assert change.model_change is not None
+    assert change.model_change.text.startswith("write the Python loop over n at ")
+
+
 class Indexed(nn.Module):
     """What is advised for ``x[:, : n // 8 * 8]``."""
 

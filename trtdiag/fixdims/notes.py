@@ -15,7 +15,7 @@ from trtdiag.fixdims.changes import Noted, reason, smallest_broken
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import ALLOWED, Alternative, Reason
 from trtdiag.fixdims.pinned_dims import PinnedGroup
-from trtdiag.fixdims.plain_numbers import steps_over
+from trtdiag.fixdims.plain_numbers import taken_sizes
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Progression, ValueSet, allowed, evaluate, free_symbols, substitute, to_text
@@ -45,11 +45,11 @@ class Notebook:
         """Note why ``chosen`` narrows what ``plan`` asked; of all sites, or of ``only`` some."""
         dims = [dim for dim, _leaf in dims_in(tried.inputs, plan) if only is None or dim.site in only]
         names = self.symbol_names(tried, plan)
-        steps = steps_over(tried.conditions)  # what comes after them knows a number, and is no cause
+        taken = taken_sizes(tried.conditions)  # what comes after them knows a number, and is no cause
         for symbol, conditions in chosen.narrowed_by.items():
             sites = [dim for dim in dims if symbol in free_symbols(dim.expr)]
-            if symbol in steps:
-                conditions = (steps[symbol], *(each for each in conditions if each != steps[symbol]))
+            if symbol in taken:
+                conditions = (taken[symbol], *(each for each in conditions if each != taken[symbol]))
             conditions = _up_to_int(symbol, conditions, tried, system)
             reasons = [self._reason(c, tried, system, names, dims) for c in conditions[:_MOST_REASONS]]
             for dim in sites:
@@ -162,8 +162,11 @@ class Notebook:
             for site in join.sites:
                 self.of(site).because([why])
 
-    def pinned(self, group: PinnedGroup, tried: Tried, *, moved: int | None) -> None:
-        """Note why dims took one value; ``moved`` is the example size with which they do not."""
+    def pinned(self, group: PinnedGroup, tried: Tried, *, moved: int | None, example: str = "") -> None:
+        """Note why dims took one value; ``moved`` is the example size with which they do not.
+
+        ``example`` is said behind a value that is not the given example's.
+        """
         pin = next((pin for pin in tried.pins if pin.site in group.sites), None)
         name = self.names.get(group.sites[0], group.sites[0])
         if group.by_example and all(self.of(site).kind == "example" for site in group.sites):
@@ -173,7 +176,7 @@ class Notebook:
             text = f"the example has {shown}, and torch.export takes 0 and 1 for constants"
             why = Reason(text, by="torch.export")
         elif pin is not None:
-            why = reason(f"{name} == {group.value}", GuardOrigin.traced("ShapeEnv", pin.stack, pin.op))
+            why = reason(f"{name} == {group.value}{example}", GuardOrigin.traced("ShapeEnv", pin.stack, pin.op))
         else:
             why = Reason(f"{name} == {group.value}: tracing took the example's size for a constant")
         for site in group.sites:

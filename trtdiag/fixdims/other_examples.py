@@ -8,18 +8,19 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
 
+from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import BRANCH, Alternative
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
-from trtdiag.fixdims.plain_numbers import by_steps, steps_over
+from trtdiag.fixdims.plain_numbers import taken_of_any_example, taken_sizes
 from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.frontend.program import InputDim
-from trtdiag.symbolic import Range, children, free_symbols, is_condition
+from trtdiag.symbolic import Range, children, compare, free_symbols, is_condition
 from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation
+from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation, Sym
 
 if TYPE_CHECKING:
     from trtdiag.fixdims.export_loop import Search
@@ -56,15 +57,20 @@ class OtherExamples:
             return plan, tried
         search.moved_pinned.update(group.key for group in groups)
         best, left = (plan, tried), {group.key for group in groups}
+        compared: dict[str, tuple[PinnedGroup, Tried]] = {}
         for moved, again in self._other_exports(groups, plan):
-            still = {group.key for group in pinned_groups(again, moved, {**search.examples, **moved.sizes})}
+            there = pinned_groups(again, moved, {**search.examples, **moved.sizes})
+            compared.update((group.key, (group, again)) for group in there if not group.by_example)
+            still = {group.key for group in there}
             if len(still) < len(left):
                 best, left = (moved, again), still
-            if not still:
-                break
+            if all(_of_any_example(group, again) for group in there):
+                break  # also where there is none
         for group in groups:
             done = group.key not in left
             search.notebook.pinned(group, tried, moved=best[0].sizes.get(group.sites[0]) if done else None)
+            if group.by_example and not done and group.key in compared:
+                search.notebook.pinned(*compared[group.key], moved=None, example=": with another example")
         kept = {site: size for site, size in best[0].sizes.items() if self._needed(site, size, best[0], left)}
         return replace(best[0], sizes=kept), best[1]
 
@@ -136,12 +142,12 @@ class OtherExamples:
         examples = {**self.search.examples, **plan.sizes}
         share = _share(plan, tried, chosen)
         little = share * WORTH_MOVING <= 1
-        stepped = steps_over(tried.conditions).keys()
+        taken = taken_sizes(tried.conditions).keys()
         for dim, leaf in dims_in(tried.inputs, plan):
             symbols = free_symbols(dim.expr)
             blamed = [c for s in symbols for c in chosen.narrowed_by.get(s, ())]
-            if not symbols.isdisjoint(stepped):
-                continue  # it would take the steps of any example
+            if not symbols.isdisjoint(taken):
+                continue  # it would be that of any example
             branches = [c for c in blamed if c in tried.conditions and tried.conditions[c].branch]
             least = min((_kept(s, chosen, box[s].count) for s in symbols if s in box), default=Fraction(1))
             alone = any(_single(s, chosen, box) for s in symbols)
@@ -158,11 +164,15 @@ class OtherExamples:
 
 
 def _tried_less(group: PinnedGroup, tried: Tried) -> PinnedGroup:
-    """``group`` with one other size where something goes step by step over it: that takes the size of any example."""
-    for pin in tried.pins if not group.by_example else ():
-        if pin.site in group.sites and by_steps(pin.op, pin.stack):
-            return replace(group, others=group.others[:1])
-    return group
+    """``group`` with one other size where something takes the size of any example: a loop, ``linspace``."""
+    return replace(group, others=group.others[:1]) if _of_any_example(group, tried) else group
+
+
+def _of_any_example(group: PinnedGroup, tried: Tried) -> bool:
+    number = compare(Relation.EQ, Sym(group.key), group.value)
+    pins = [pin for pin in tried.pins if pin.site in group.sites]
+    origins = [GuardOrigin.traced("ShapeEnv", pin.stack, pin.op) for pin in pins]
+    return not group.by_example and any(taken_of_any_example(number, origin) for origin in origins)
 
 
 def _fixes_inner_size(condition: Condition) -> bool:

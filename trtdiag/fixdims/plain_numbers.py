@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from trtdiag.dims.facts import GuardOrigin
+from trtdiag.fixdims.changes import reason
 from trtdiag.fixdims.fix import BRANCH, OP, PYTHON, TRACING, Reason
 from trtdiag.graph.source import Frame, Stack, syntax_nodes
-from trtdiag.symbolic import free_symbols
+from trtdiag.symbolic import free_symbols, to_text
 from trtdiag.symbolic.expr import Compare, Condition, Num, Relation
 
 # By the call, as of torch 2.13.
@@ -121,13 +122,22 @@ def by_steps(op: str | None, stack: Stack) -> bool:
     return ("split" not in code) if op == _BY_STEPS else op in (None, PYTHON) and _RANGE.search(code) is not None
 
 
-def steps_over(conditions: Mapping[Condition, GuardOrigin]) -> dict[str, Condition]:
-    """Symbol -> the equation that holds it, and others, to a number of steps; with where each condition comes from."""
+def taken_of_any_example(condition: Condition, origin: GuardOrigin) -> bool:
+    """Whether a size is held to a number that a call, a loop or a recurrent layer takes of any example."""
+    if not (isinstance(condition, Compare) and condition.relation is Relation.EQ and isinstance(condition.right, Num)):
+        return False
+    frame = origin.stack.best
+    asking = frame if frame is None else frame.inside or frame
+    told = reason(to_text(condition), origin)
+    return by_steps(origin.op, origin.stack) or (asking is not None and no_number(told, asking) is not None)
+
+
+def taken_sizes(conditions: Mapping[Condition, GuardOrigin]) -> dict[str, Condition]:
+    """Symbol -> the equation that holds it, and others, to such a number; with where each condition comes from."""
     return {
         symbol: condition
         for condition, origin in conditions.items()
-        if isinstance(condition, Compare) and condition.relation is Relation.EQ and isinstance(condition.right, Num)
-        if by_steps(origin.op, origin.stack)
+        if taken_of_any_example(condition, origin)
         for symbol in free_symbols(condition)
     }
 
