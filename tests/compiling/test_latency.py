@@ -20,6 +20,7 @@ from torch.export import Dim, ExportedProgram, export
 
 import trtdiag
 from tests.compiling.seed_models import decoder, instance_norm, linear, unet, wide_types
+from trtdiag.analysis.backend_times import Optimization, WholeTime
 from trtdiag.benchmark.clock import Timed
 from trtdiag.engine.inductor import compile_segment, package
 from trtdiag.engine.profiles import usual_inputs
@@ -28,11 +29,12 @@ from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline import latency
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
-from trtdiag.pipeline.latency_choices import choices, least_sum, named
+from trtdiag.pipeline.latency_choices import choices, least_sum, named, words
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.segment_program import exported_part, segment_program
+from trtdiag.symbolic.size_names import Home, SizeNames
 from trtdiag.verification.facts import Verification
 
 OPTIONS = CompileOptions("8.6", "reference", partition=PartitionOptions(min_segment_ops=0), optimize="latency")
@@ -296,3 +298,10 @@ def test_on_a_gpu_convolutions_in_half_precision_have_their_channels_last(precis
     for own, wanted in zip(made.module()(*given), plain.module()(*given), strict=True):
         # Half precision: sums of 27 and 36 products in another order.
         torch.testing.assert_close(own, wanted, rtol=1e-2, atol=1e-3)
+
+
+def test_the_sizes_that_were_timed_are_those_of_dims() -> None:
+    """Of a saved program, whose ``3*_w + 1`` has no name."""
+    timed = Optimization({"s0": 2, "s7": 20}, "the CPU", (), (WholeTime("inductor", 1, 0.5),))
+    names = SizeNames({"s0": "b"}, {"s7": Home("x.shape[3]", 3, 1)})
+    assert list(words(timed, names)) == ["whole program as inductor: 0.5 ms on the CPU at b=2, x.shape[3]=61; taken"]

@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.export import Dim, export
 
 import trtdiag
 from tests.deployment.served_programs import tagger
+from trtdiag.deployment.interface import interface_of
 
 
 @dataclass
@@ -100,3 +103,11 @@ def test_requests_of_a_batch_are_run_together_and_one_that_is_wrong_alone_fails(
     assert [index for index, response in enumerate(answers) if response.error is not None] == [2]
     for index in (0, 1, 3):
         _agrees(answers[index], asked[index])
+
+
+def test_sets_of_sizes_go_by_the_dims_of_a_saved_program(tmp_path: Path) -> None:
+    steps = 3 * Dim("k", min=2, max=5) + 1
+    shapes = {"input": {0: Dim("b", min=1, max=4), 1: steps}}
+    torch.export.save(export(nn.ReLU(), (torch.ones(2, 10),), dynamic_shapes=shapes), tmp_path / "saved.pt2")
+    found = interface_of(trtdiag.compile(tmp_path / "saved.pt2", backend="reference", verify=False))
+    assert {"min", "max", "input.shape[0] min, input.shape[1] max"} < set(found.sizes)

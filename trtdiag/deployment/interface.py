@@ -18,6 +18,7 @@ from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.shapes.opt_sizes import EngineSizes, conditions_of
 from trtdiag.symbolic import Condition, Expr, Num, Range, evaluate
+from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.verification.points import input_ranges, points
 from trtdiag.wording import identifier, told_name
 
@@ -174,10 +175,10 @@ def _sizes(
         label = USUAL if point.label == "example" else point.label
         if label != "in between" and point.sizes not in found.values():
             found[label] = point.sizes
-    return {_said(label, program.names): point for label, point in found.items()}
+    return {_said(label, program.words): point for label, point in found.items()}
 
 
 def _said(label: str, names: Mapping[str, str]) -> str:
-    """``h min, w max`` in the user's names of the symbols."""
+    """``h min, x.shape[3] max`` in the user's names of the symbols, or by the dims that they size."""
     parts = (part.rsplit(" ", 1) for part in label.split(", "))
-    return ", ".join(" ".join([names.get(part[0], part[0]), *part[1:]]) for part in parts)
+    return ", ".join(" ".join([*named_sizes({part[0]: 1}, names), *part[1:]]) for part in parts)

@@ -79,7 +79,7 @@ def fastest(
         state = replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
     state = with_compiled_segments(state, builder, backend.device, verified, source)
     assert state.optimization is not None
-    return replace(state, notes=(*state.notes, *words(state.optimization)))
+    return replace(state, notes=(*state.notes, *words(state.optimization, state.program.words)))
 
 
 class _Search:

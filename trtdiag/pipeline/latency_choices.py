@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from trtdiag.analysis.backend_times import Optimization, PyTorchSegmentTimes
+from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.wording import amount
 
 FEWEST_CHANGES = (1, 2, math.inf)
@@ -60,9 +61,9 @@ def named(kinds: Sequence[str]) -> str:
     return " and ".join(names) + (f", {amount(changes, 'change')}" if changes else "")
 
 
-def words(found: Optimization) -> Iterator[str]:
-    """What was measured and chosen, a line each; blocks that are alike once."""
-    sizes = ", ".join(f"{name}={size}" for name, size in found.sizes.items())
+def words(found: Optimization, names: Mapping[str, str]) -> Iterator[str]:
+    """What was measured and chosen, a line each; blocks that are alike once.  ``names`` are for symbols."""
+    sizes = ", ".join(f"{name}={size}" for name, size in named_sizes(found.sizes, names).items())
     for whole in found.wholes:
         took = "not timed" if whole.time_ms is None else f"{whole.time_ms:.3g} ms"
         verdict = f"not taken: {whole.why_not}" if whole.why_not else "taken"

@@ -124,9 +124,10 @@ def original_of(compiled: CompiledProgram, against: Source | None, fix: str = _N
     if source is not None and os.path.exists(source):
         return source
     known = source is not None
+    unknown = "the program names no file: it was compiled without one, or was given other weights since"
     raise UserError(
         "the original is not there" if known else "it is not known what to compare with",
-        because=f"it was compiled from {source}" if known else "the program was not compiled from a file",
+        because=f"it was compiled from {source}" if known else unknown,
         fix=fix,
         reference="verify-without-original",
     )
