@@ -29,3 +29,11 @@ def test_a_command_takes_its_examples(name: str) -> None:
         assert called == name
         _, rest, _ = command.make_parser(click.Context(command, info_name=name)).parse_args(arguments)
         assert rest == []
+
+
+@pytest.mark.parametrize("name", sorted(cli.list_commands(click.Context(cli))))
+def test_help_fits_a_terminal_of_80_columns(name: str) -> None:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    told = command.get_help(click.Context(command, info_name=f"trtdiag {name}", terminal_width=80))
+    assert [line for line in told.splitlines() if len(line) > 80] == []

@@ -75,7 +75,7 @@ def analyze(
     \b
     SOURCE is one of:
       model.pt2, model.ep      an exported program
-      package.module:factory   takes no arguments, gives (module, args, kwargs, dynamic_shapes)
+      package.module:factory   gives (module, args, kwargs, dynamic_shapes)
       path/to/file.py:Net      gives a module, with --inputs x=1..8x3x224x224
       llama/                   a folder of Hugging Face; a config.json is enough
 

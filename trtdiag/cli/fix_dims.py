@@ -72,11 +72,11 @@ def fix_dims(**given: Any) -> int:
 
     \b
     SOURCE is one of:
-      package.module:factory   takes no arguments, gives (module, args, kwargs, dynamic_shapes)
+      package.module:factory   gives (module, args, kwargs, dynamic_shapes)
       path/to/file.py:Net      gives a module, with --inputs x=1..8x3x224x224
       llama/                   a folder of Hugging Face; a config.json is enough
       model.pt2, model.ep      an exported program
-      error.log, or -          the text of a failed export, - from standard input; no model is needed
+      error.log, or -          the text of a failed export; - is standard input
 
     Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
 

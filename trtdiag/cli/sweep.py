@@ -115,7 +115,7 @@ def sweep_command(
 
     \b
     SOURCES are one or several of:
-      models/                  a folder: all .pt2 and .ep files and folders of Hugging Face in it
+      models/                  its .pt2 and .ep files, and Hugging Face folders
       model.pt2, llama/        what analyze takes
       package.module:factory
       models.toml, models.json a manifest with a [[program]] for each
