@@ -243,3 +243,22 @@ def test_what_one_dim_at_two_sites_satisfies_is_no_finding() -> None:
     assert texts
     assert set(texts.values()) == {Verdict.HOLDS}
     assert {f.rule for f in report.findings if f.rule.startswith("GRD")} == set()
+
+
+class Cut(nn.Module):
+    """Two slices; at 47 and 61 the first takes all, which torch cannot see of every size, and the second does not."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        high, wide = (5 + 3 * ((size - 5) // 3) for size in x.shape)
+        return x[:high, :wide].reshape(-1, wide)
+
+
+def test_a_dim_that_torch_would_refuse_again_is_declared_in_other_words() -> None:
+    asked = {"x": {0: Dim("h", min=17, max=131), 1: Dim("w", min=19, max=257)}}
+    args = (torch.rand(47, 61),)
+    declaration = analyze((Cut(), args, {}, asked)).analysis.dims.declaration
+    assert declaration is not None
+    assert '"x": {0: Dim.DYNAMIC(min=17, max=131), 1: w}' in declaration.code
+    names: dict[str, Any] = {}
+    exec(declaration.code, names)
+    torch.export.export(Cut(), args, dynamic_shapes=names["dynamic_shapes"])

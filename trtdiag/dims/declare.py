@@ -207,6 +207,19 @@ def refused_names(message: str) -> list[str]:
     return [*read.violated, *(name for guard in read.guards for _source, name in guard.names)]
 
 
+def still_refused(plan: Plan, asked: Plan, message: str) -> list[str]:
+    """Dims that a plan leaves as they were asked, and that torch refused for a condition on nothing else.
+
+    It will refuse them again.  Those that begin at 0 or 1 are left out: in other words they would begin at 2.
+    """
+    from trtdiag.dims.torch_text.read import read_export_error  # few programs have one, and it is many patterns
+
+    guards = read_export_error(message).guards
+    alone = {guard.names[0][1] for guard in guards if guard.kind == "guard" and len(guard.names) == 1}
+    kept = [d for d in plan.defs if d in asked.defs and d.name in alone and _plainly(d.name, plan)]
+    return [definition.name for definition in kept if (definition.range.min or 0) >= LOWEST_HINTED]
+
+
 def respelled(plan: Plan, refused: Sequence[str]) -> Plan | None:
     """The same sizes in words that torch does not compare with the guards; ``None`` where nothing is left to change.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from trtdiag.dims.compare_plans import same_plan
-from trtdiag.dims.declare import declared, refused_names, respelled
+from trtdiag.dims.declare import declared, refused_names, respelled, still_refused
 from trtdiag.dims.dynamic_shapes.asked import Structure, asked_plan, structure_of
 from trtdiag.dims.dynamic_shapes.spell import spell, spell_sites
 from trtdiag.dims.facts import GuardOrigin
@@ -109,8 +109,9 @@ def binding_of(
     by_example = _pinned_by_example(program.inputs, asked.plan)
     if chosen.conflict is None:
         plan = _with_asked(by_example, declared(chosen, program.inputs, asked.plan, asked.plan), asked.plan)
-        if refused and not chosen.open and same_plan(plan, asked.plan):
-            plan = respelled(plan, refused) or plan
+        if refused and not chosen.open:
+            again = refused if same_plan(plan, asked.plan) else still_refused(plan, asked.plan, _message(program))
+            plan = (respelled(plan, again) if again else None) or plan
     code = "" if same_plan(plan, asked.plan) else _code(plan, asked, program.inputs)
     members = () if chosen.conflict is None else chosen.conflict.members or ()
     return Binding(asked, chosen, plan, code, system.box, tuple(solved[index] for index in members), by_example)
@@ -118,8 +119,11 @@ def binding_of(
 
 def _refused(program: Program) -> list[str]:
     """The Dims that torch refused although it had traced the whole model: their guards may hold all the same."""
-    failure = program.failure
-    return refused_names(failure.message) if failure is not None and failure.traced else []
+    return refused_names(_message(program)) if program.failure is not None and program.failure.traced else []
+
+
+def _message(program: Program) -> str:
+    return "" if program.failure is None else program.failure.message
 
 
 def _within(range_: Range, known: Range | None) -> bool:
