@@ -231,6 +231,15 @@ def test_each_way_alone_comes_first() -> None:
     assert named(("a", "b", "a")) == "a and b, 2 changes"
 
 
+def test_a_mix_that_is_hardly_less_than_what_came_before_is_not_built() -> None:
+    """A change more has to pay, beside a way alone as beside a mix with fewer changes."""
+    assert list(choices([{"a": 1.0, "b": 1.01}, {"a": 1.01, "b": 1.0}], ("a", "b"))) == [("a", "a"), ("b", "b")]
+    rows = [{"a": 1.0, "b": 9.0}, {"a": 1.0, "b": 0.99}, {"a": 1.0, "b": 9.0}, {"a": 9.0, "b": 1.0}]
+    assert list(choices(rows, ("a", "b"))) == [("a",) * 4, ("b",) * 4, ("a", "a", "a", "b")]
+    rows[1] = {"a": 1.0, "b": 0.5}
+    assert list(choices(rows, ("a", "b")))[2:] == [("a", "a", "a", "b"), ("a", "b", "a", "b")]
+
+
 @pytest.mark.slow
 @needs_compiler
 def test_compiled_code_agrees_at_every_corner(tmp_path: Path) -> None:

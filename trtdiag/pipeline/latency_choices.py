@@ -7,26 +7,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from trtdiag.analysis.backend_times import Optimization, PyTorchSegmentTimes
+from trtdiag.pipeline.program_times import WORTH_IT
 from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.wording import amount
 
 FEWEST_CHANGES = (1, 2, math.inf)
-"""Own choice: how often the way may change, from few to as often as the blocks' times say; each is a whole program."""
+"""Own choice: how often the way may change, from few to as often as the blocks' times say."""
 
 
 def choices(times: Sequence[Mapping[str, float]], kinds: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Ways for all blocks: each kind alone, then the least sums of times with ever more changes of the way.
 
+    Each is a whole program to build.  Alone a block pays for its edges, which those of one kind do not have in between:
+    so what is hardly less by its sum than a program with fewer changes will not be faster than that.
+
     Args:
         times: Of each block the time of each way that it can run in.
         kinds: The ways that there are.
     """
+    least = math.inf
     for kind in kinds:
         if all(kind in row for row in times):
+            least = min(least, sum(row[kind] for row in times))
             yield tuple(kind for _ in times)
-    if all(times):
-        for most in FEWEST_CHANGES:
-            yield least_sum(times, most)
+    for most in FEWEST_CHANGES if all(times) else ():
+        mixed = least_sum(times, most)
+        took = sum(row[kind] for row, kind in zip(times, mixed, strict=True))
+        if took < least * (1 - WORTH_IT):
+            least = took
+            yield mixed
 
 
 def least_sum(times: Sequence[Mapping[str, float]], most_changes: float) -> tuple[str, ...]:
