@@ -340,3 +340,13 @@ def test_from_a_factory_to_a_saved_program(run: Run, tmp_path: Path, monkeypatch
     assert [module(torch.randn(size, 5)).shape[0] for size in (4, 10, 16)] == [2, 5, 8]
     again = export(Halves(), (torch.randn(6, 5),), dynamic_shapes=imported(tmp_path / "dims.py").dynamic_shapes)
     assert again.module()(torch.randn(14, 5)).shape == (7, 2, 5)
+
+
+def test_what_nobody_asked_for_is_no_option_without_effect(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "e.log").write_text("Constraints violated (n)!\nSuggested fixes:\n  n = 4*_n\n")
+    for options, told in (((), False), (("--programs", "3"), True)):
+        done = run("e.log", "--apply", "-o", "x.pt2", *options)
+        assert done.code == 2
+        assert ("warning: --programs 3 has no effect" in done.stderr) is told
+        assert ("has no effect" in done.stderr) is told
+    assert "'soon' is not a valid number of seconds" in run("e.log", "--time-limit", "soon").stderr

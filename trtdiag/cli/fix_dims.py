@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.bounded_read import reason
 from trtdiag.files.destination import is_written_through
 from trtdiag.files.same_file import refuse_same
+from trtdiag.option_warnings import OptionWarning
 from trtdiag.wording import first_line
 
 if TYPE_CHECKING:
@@ -90,7 +92,9 @@ def fix_dims(**given: Any) -> int:
     answer = json_file(asked.json_path)
     _check_usage(asked, answer)
     text = _standard_input() if asked.source == "-" else None
-    with working(step_line(), asked.imports, reports=answer.to_stdout) as step:
+    with working(step_line(), asked.imports, reports=answer.to_stdout) as step, warnings.catch_warnings():
+        if asked.programs is None:  # as many as are usual: nobody asked for them
+            warnings.filterwarnings("ignore", "programs=", OptionWarning)
         fix: Fix = trtdiag.fix_dims(
             named_source(asked.source, asked.inputs, meta=asked.meta, unpickle=asked.unpickle)
             if text is None

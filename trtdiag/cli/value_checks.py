@@ -62,7 +62,7 @@ class OutputFile(Place):
 class Seconds(click.FloatRange):
     """A time, which is a number: not infinite, and not none."""
 
-    name = "seconds"
+    name = "number of seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Give the number."""
