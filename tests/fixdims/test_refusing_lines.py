@@ -13,8 +13,12 @@ from torch.nn import functional
 import trtdiag
 from tests.harness.rows import each
 from tests.whole_file_kinds import NOT_FILES
+from trtdiag.dims.facts import GuardOrigin
+from trtdiag.fixdims.plain_numbers import taken_of_any_example
 from trtdiag.fixdims.several_programs.seeds import only_refuses
-from trtdiag.graph.source import Frame
+from trtdiag.graph.source import Frame, Stack
+from trtdiag.symbolic import compare, floordiv
+from trtdiag.symbolic.expr import Relation, Sym
 
 SOURCE = """def forward(x):
     if x.shape[0] > 3:
@@ -195,6 +199,14 @@ def test_no_other_example_is_tried_where_a_call_takes_the_number_of_any() -> Non
     fix = trtdiag.fix_dims(Spaced(), (torch.rand(8, 12),), dynamic_shapes=dims)
     assert fix.confirmation.rounds == 2
     assert all(change.model_change and "linspace takes" in change.model_change.text for change in fix.changes)
+
+
+@each("value", [1, 6])
+def test_an_inner_size_of_1_is_not_what_a_call_takes(value: int) -> None:
+    """torch itself asks for 1, and another example keeps more: a window of 2 stands in the line, not the size."""
+    origin = GuardOrigin.traced("ShapeEnv", Stack((Frame("net.py", 7, "forward", "x = F.max_pool2d(x, 2)"),)), "aten.x")
+    condition = compare(Relation.EQ, floordiv(Sym("n"), 2), value)
+    assert taken_of_any_example(condition, origin) is (value == 6)
 
 
 @each("listed", [True, False])

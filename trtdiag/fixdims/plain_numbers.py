@@ -128,8 +128,11 @@ def taken_of_any_example(condition: Condition, origin: GuardOrigin) -> bool:
         return False
     frame = origin.stack.best
     asking = frame if frame is None else frame.inside or frame
+    if by_steps(origin.op, origin.stack):
+        return True
+    # 0 and 1 are what torch itself asks for: a call that is advised against may stand in that line and not have asked.
     told = reason(to_text(condition), origin)
-    return by_steps(origin.op, origin.stack) or (asking is not None and no_number(told, asking) is not None)
+    return condition.right.value > 1 and asking is not None and no_number(told, asking) is not None
 
 
 def taken_sizes(conditions: Mapping[Condition, GuardOrigin]) -> dict[str, Condition]:
