@@ -81,7 +81,20 @@ class Attention(nn.Module):
         return nn.functional.scaled_dot_product_attention(q, k, v) + x
 
 
+class Numbers(nn.Module):
+    """Tensors made of numbers in its code, one that is changed there, and in branches that take a number."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        own = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+        own[0] = 7
+        y = torch.cond(
+            x.sum() > 0, lambda y: y + torch.tensor(2.0), lambda y: y - torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), (x,)
+        )
+        return torch.where(x > 0, torch.tensor(0.5), y) * own, torch.tensor(3)
+
+
 MODELS = {
+    "numbers": Numbers(),
     "linear": nn.Linear(5, 7),
     "changes": Changes(),
     "breaks": Breaks(),
@@ -125,7 +138,7 @@ def _compiler(seen: Programs) -> Any:
         pytest.param(
             name,
             dynamic,
-            marks=() if dynamic and name in ("changes", "norm_in_training") else pytest.mark.slow,
+            marks=() if dynamic and name in ("changes", "norm_in_training", "numbers") else pytest.mark.slow,
         )
         for name in MODELS
         for dynamic in (True, False, None)

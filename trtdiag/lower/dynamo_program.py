@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._export.passes.lift_constants_pass import ConstantAttrMap, lift_constants_pass
 from torch._functorch.aot_autograd import aot_export_module
 from torch.export import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import _convert_to_export_graph_signature
@@ -166,14 +167,35 @@ def _exported(traced: GraphModule, signature: Any, bound: _Bound) -> ExportedPro
     outputs = tuple(signature.user_outputs)
     out_spec = pytree.tree_structure(outputs)
     entry = ModuleCallEntry("", ModuleCallSignature(inputs=[], outputs=[], in_spec=in_spec, out_spec=out_spec))
+    for owner in traced.modules():
+        if isinstance(owner, GraphModule):
+            _value_numbers(owner)
+    own = _convert_to_export_graph_signature(signature, traced, set())
+    # Tensors that the model's code makes of numbers (``torch.tensor(2.0)``) are attributes so far.
+    constants = lift_constants_pass(traced, own, ConstantAttrMap())
     return ExportedProgram(
         root=traced,
         graph=traced.graph,
-        graph_signature=_convert_to_export_graph_signature(signature, traced, set()),
+        graph_signature=own,
         state_dict=dict(bound.named_buffers()),
+        constants=constants,
         range_constraints=_ranges(traced),
         module_call_graph=[entry],
     )
+
+
+def _value_numbers(owner: GraphModule) -> None:
+    """Give values to what nested graphs take that is a number: tracing has the number in its place, and gives none."""
+    for node in owner.graph.find_nodes(op="get_attr"):
+        nested = getattr(owner, str(node.target), None)
+        if not isinstance(nested, GraphModule):
+            continue
+        taken = nested.graph.find_nodes(op="placeholder")
+        for user in node.users:
+            given = [each for argument in user.args if isinstance(argument, (tuple, list)) for each in argument]
+            for placeholder, number in zip(taken, given if len(given) == len(taken) else (), strict=False):
+                if isinstance(number, (bool, int, float)):
+                    placeholder.meta.setdefault("val", number)
 
 
 def _ranges(traced: GraphModule) -> dict[Any, Any]:
