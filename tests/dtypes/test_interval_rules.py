@@ -129,6 +129,8 @@ LOOSE = {
     "bincount": lambda x, y: torch.bincount(y),
     "logarithm": lambda x, y: torch.log(y.to(torch.float32) * 100).to(torch.int64),
     "logarithm_base_two": lambda x, y: torch.log2(y.to(torch.float64)).floor().long(),
+    "logarithm_of_zeros": lambda x, y: torch.log((y * 0).to(torch.float32)).clamp(-5, 5).to(torch.int64),
+    "square_root_of_zeros": lambda x, y: torch.sqrt((y * 0).to(torch.float32)).to(torch.int64),
     "square_root": lambda x, y: torch.sqrt((x + 3).to(torch.float32)).to(torch.int64),
     "exponential": lambda x, y: torch.exp(x.to(torch.float32)).to(torch.int64),
     "angle": lambda x, y: (torch.atan2(x.to(torch.float32), y.to(torch.float32)) * 1000).to(torch.int64),

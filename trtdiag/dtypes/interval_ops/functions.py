@@ -21,8 +21,10 @@ def _rising(function: Callable[[float], float], at_zero: float) -> Rule:
         if span.low < 0:
             # Not a number below there, and at 0 itself it may be infinite.
             return Span(-math.inf, math.inf, span.why, root=span.root)
-        low = at_zero if span.low == 0 else function(span.low)
-        return Span(low, _at(function, span.high), f"{call.op} of {span}", root=span.root)
+        low, high = (at_zero if end == 0 else _at(function, end) for end in (span.low, span.high))
+        if high == -math.inf:  # of zeros alone, and nothing could be worked out of that
+            high = math.inf
+        return Span(low, high, f"{call.op} of {span}", root=span.root)
 
     return rising
 
