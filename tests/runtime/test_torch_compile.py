@@ -93,7 +93,16 @@ class Numbers(nn.Module):
         return torch.where(x > 0, torch.tensor(0.5), y) * own, torch.tensor(3)
 
 
+class Maps(nn.Module):
+    """A function over a dim, which is mapped over another."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        part = torch.vmap(torch.vmap(lambda y, z: nn.functional.layer_norm(y, (5,)) * z, (None, 0)), (0, None))
+        return part(x, x[:2]).sum(1)  # type: ignore[no-any-return]
+
+
 MODELS = {
+    "maps": Maps(),
     "numbers": Numbers(),
     "linear": nn.Linear(5, 7),
     "changes": Changes(),
@@ -138,7 +147,7 @@ def _compiler(seen: Programs) -> Any:
         pytest.param(
             name,
             dynamic,
-            marks=() if dynamic and name in ("changes", "norm_in_training", "numbers") else pytest.mark.slow,
+            marks=() if dynamic and name in ("changes", "norm_in_training", "numbers", "maps") else pytest.mark.slow,
         )
         for name in MODELS
         for dynamic in (True, False, None)
@@ -151,6 +160,26 @@ def test_agrees_with_the_model(name: str, dynamic: bool | None) -> None:
         assert_agrees(fast, model, _input(name, batch))
     for ours, theirs in zip(fast.buffers(), model.buffers(), strict=True):
         torch.testing.assert_close(ours, theirs)
+    assert programs
+
+
+def test_derivatives_inside_a_model_are_refused_and_taken_by_pytorch_as_advised() -> None:
+    """Traced, they came out as other numbers."""
+
+    def slope(x: Tensor) -> Tensor:
+        return torch.func.grad(lambda y: (y**3).sum())(x)  # type: ignore[no-any-return]
+
+    x = torch.randn(3, 5)
+    programs: Programs = []
+    with pytest.raises(Exception, match=r"takes derivatives(.|\n)*torch\.compiler\.disable"), torch.no_grad():
+        torch.compile(slope, backend=backend_of(_compiler(programs)))(x)
+    torch._dynamo.reset()
+    apart = torch.compiler.disable(slope)
+
+    def model(x: Tensor) -> Tensor:
+        return apart(x * 2) + 1
+
+    assert_agrees(torch.compile(model, backend=backend_of(_compiler(programs))), model, x)
     assert programs
 
 

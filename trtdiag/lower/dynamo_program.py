@@ -21,7 +21,13 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv, guard_float
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
+from trtdiag.errors import UserError
 from trtdiag.frontend.rebuilt_program import copied_graph
+
+_MAPS = "_vmap_increment_nesting"
+"""The function with which a part that ``torch.vmap`` maps begins in a graph of torch.compile."""
+_DERIVATIVES = {"_grad_increment_nesting", "_jvp_increment_nesting"}
+"""The same of ``torch.func.grad`` and ``vjp``, and of ``jvp``."""
 
 
 def traceable_graph(graph_module: GraphModule) -> GraphModule:
@@ -95,12 +101,26 @@ def dynamo_program(graph_module: GraphModule, example_inputs: Sequence[Any]) -> 
     Args:
         graph_module: Its placeholders have example values.
         example_inputs: What it is to be compiled for: weights as they are, numbers as SymInts.
+
+    Raises:
+        UserError: ``derivatives-inside`` where the graph takes derivatives itself.
     """
+    transforms = {str(getattr(node.target, "__name__", "")) for node in graph_module.graph.nodes}
+    if transforms & _DERIVATIVES:
+        raise UserError(
+            "a graph of torch.compile takes derivatives, and was not compiled",
+            because="torch.func.grad, vjp, jvp and what is made of them change what the ops inside mean",
+            fix="decorate the function that takes them with torch.compiler.disable",
+            reference="derivatives-inside",
+        )
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     static = {index for index, node in enumerate(placeholders) if _is_static(node, example_inputs[index])}
     while True:
         bound = _Bound(graph_module, placeholders, example_inputs, static)
-        traced, signature = aot_export_module(bound, bound.arguments(), trace_joint=False, pre_dispatch=True)
+        # Over a mapped dim only the dispatcher tells what an op computes: ops are traced behind it, in smaller parts.
+        traced, signature = aot_export_module(
+            bound, bound.arguments(), trace_joint=False, pre_dispatch=_MAPS not in transforms
+        )
         written = {int(name.removeprefix("held_")) for name in signature.buffers_to_mutate.values()}
         if not written:
             assert isinstance(traced, GraphModule)
