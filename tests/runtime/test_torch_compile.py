@@ -98,7 +98,8 @@ class Maps(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         part = torch.vmap(torch.vmap(lambda y, z: nn.functional.layer_norm(y, (5,)) * z, (None, 0)), (0, None))
-        return part(x, x[:2]).sum(1)  # type: ignore[no-any-return]
+        apart = torch.cond(x.sum() > 0, lambda y: torch.vmap(lambda z: z * 2)(y), lambda y: y + 1, (x,))
+        return part(x, x[:2]).sum(1) + apart  # type: ignore[no-any-return]
 
 
 MODELS = {
@@ -173,6 +174,14 @@ def test_derivatives_inside_a_model_are_refused_and_taken_by_pytorch_as_advised(
     programs: Programs = []
     with pytest.raises(Exception, match=r"takes derivatives(.|\n)*torch\.compiler\.disable"), torch.no_grad():
         torch.compile(slope, backend=backend_of(_compiler(programs)))(x)
+    torch._dynamo.reset()
+
+    def in_a_branch(x: Tensor) -> Tensor:
+        mapped = torch.vmap(lambda y: y * 2)(x)
+        return torch.cond(x.sum() > 0, slope, lambda y: y + 1, (mapped,))  # type: ignore[no-any-return]
+
+    with pytest.raises(Exception, match="takes derivatives"), torch.no_grad():
+        torch.compile(in_a_branch, backend=backend_of(_compiler(programs)))(x)
     torch._dynamo.reset()
     apart = torch.compiler.disable(slope)
 

@@ -105,7 +105,8 @@ def dynamo_program(graph_module: GraphModule, example_inputs: Sequence[Any]) -> 
     Raises:
         UserError: ``derivatives-inside`` where the graph takes derivatives itself.
     """
-    transforms = {str(getattr(node.target, "__name__", "")) for node in graph_module.graph.nodes}
+    graphs = [each.graph for each in graph_module.modules() if isinstance(each, GraphModule)]
+    transforms = {str(getattr(node.target, "__name__", "")) for graph in graphs for node in graph.nodes}
     if transforms & _DERIVATIVES:
         raise UserError(
             "a graph of torch.compile takes derivatives, and was not compiled",
