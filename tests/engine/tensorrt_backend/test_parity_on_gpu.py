@@ -20,7 +20,8 @@ pytestmark = [
 ]
 OPTIONS = CompileOptions(get_target(None).version, "tensorrt", optimization_level=1)
 # Quantize of what is computed, by channel: TensorRT's guide has it for weights alone ("Working with Quantized Types"),
-# as converters write it, and 8.6.0 gives other numbers with some of the kernels that it may choose.
+# as converters write it.  8.6.0 gave other numbers in two runs beside other tests, and the right ones alone; the cause
+# is not known.
 NOT_PROMISED = {"8.6": ["quantize_int8_each"]}
 
 

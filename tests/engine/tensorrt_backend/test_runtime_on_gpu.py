@@ -213,7 +213,7 @@ def test_a_graph_that_the_caller_records(compiled: CompiledProgram, expected: An
 @shared_only
 def test_a_graph_is_recorded_after_a_run(compiled: CompiledProgram) -> None:
     compiled.cuda_graphs(0)
-    gc.collect()  # engines of tests before that are collected while it records spoil the recording
+    gc.collect()  # engines of tests before that were collected while it records would spoil the recording
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with pytest.raises(UserError) as caught, torch.cuda.graph(graph):
