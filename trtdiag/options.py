@@ -103,7 +103,7 @@ class AnalyzeOptions:
     Attributes:
         target: TensorRT version to answer for (such as ``10.16``); ``None``: the installed one, else the newest known.
         select: Rules to run: ids, beginnings of ids, names; empty selects all.
-        ignore: Rules to leave out, same words.
+        ignore: Rules to leave out, same words; where ``select`` names them by more of their ids, they run.
         truncate_double: Plan engines that compute float64 in float32; otherwise ops on float64 stay in PyTorch.
         partition: What would go into engines.
         precision: What float32 would be computed in inside engines.

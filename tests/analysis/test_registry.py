@@ -10,10 +10,11 @@ import pytest
 
 from trtdiag.analysis import rules as rules_package
 from trtdiag.analysis.finding import Evidence, Hit, Severity
-from trtdiag.analysis.registry import matching, ordered, page, rules
+from trtdiag.analysis.registry import left_out, matching, ordered, page, rules
 from trtdiag.analysis.rule import Rule, rule
 from trtdiag.errors import InternalError, UserError
 from trtdiag.frontend.program import Program
+from trtdiag.pipeline.analyze import analyze
 
 
 @rule("ZZZ101", "an-example", Severity.INFO)
@@ -92,6 +93,29 @@ def test_a_selector_that_names_nothing_is_the_users_error(selector: str) -> None
         matching(selector, (example,))
     assert caught.value.reference == "unknown-rule"
     assert repr(selector) in caught.value.message
+
+
+def test_the_longer_selector_counts_and_ignore_where_they_are_alike() -> None:
+    among = (example, other("ZZZ102", "second-one"), other("YYY201", "third-one"))
+
+    def left(select: str, ignore: str) -> set[str]:
+        return {r.id for r in among} - set(left_out(among, select.split(), ignore.split()))
+
+    assert left("ZZZ101", "ZZZ") == {"ZZZ101"}
+    assert left("an-example", "ZZZ10") == {"ZZZ101"}
+    assert left("ZZZ", "ZZZ101") == {"ZZZ102"}
+    assert left("ZZZ", "ZZZ") == left("ZZZ101", "an-example") == set()
+    assert left("", "ZZZ") == {"YYY201"}
+
+
+def test_what_leaves_no_rule_is_refused_before_the_work() -> None:
+    every = list(dict.fromkeys(r.id[:3] for r in rules()))
+    for select, ignore, why in (["grd"], ["GRD"], "select has grd, and ignore has GRD"), ([], every, "ignore has ART"):
+        with pytest.raises(UserError, match="no rule is left") as caught:
+            analyze("no-such-file.pt2", select=select, ignore=ignore)
+        assert caught.value.because.startswith(why)
+    with pytest.raises(UserError, match="'GRD999' names no rule"):
+        analyze("no-such-file.pt2", select=["GRD999"])
 
 
 def test_near_matches_are_offered() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from trtdiag.analysis import rules as rules_package
@@ -52,6 +52,49 @@ def matching(selector: str, among: tuple[Rule, ...]) -> frozenset[str]:
     if not chosen:
         raise unknown(selector, among)
     return chosen
+
+
+def left_out(among: tuple[Rule, ...], select: Iterable[str], ignore: Iterable[str]) -> dict[str, str]:
+    """The ids of rules that are not to run, with the reason.
+
+    Args:
+        among: All rules.
+        select: Selectors of rules to run; empty selects all.
+        ignore: Selectors of rules to leave out.  Where both name a rule, the longer beginning of its id counts, as for
+            ruff, and ``ignore`` where they are alike.
+
+    Raises:
+        UserError: A selector names no rule.
+    """
+    wanted, unwanted = _named_length(select, among), _named_length(ignore, among)
+    not_selected = {r.id: "not selected" for r in among if wanted and r.id not in wanted}
+    return {r: "ignored" for r, letters in unwanted.items() if letters >= wanted.get(r, 0)} | not_selected
+
+
+def check_selectors(select: Sequence[str], ignore: Sequence[str]) -> None:
+    """Before the work: each selector names a rule, and they leave one to run.
+
+    Raises:
+        UserError: One names none, or none is left.
+    """
+    if len(left_out(rules(), select, ignore)) == len(rules()):
+        chosen = f"select has {', '.join(select)}, and " * bool(select)
+        raise UserError(
+            "no rule is left, so that nothing would be checked",
+            because=f"{chosen}ignore has {', '.join(ignore)}",
+            fix="select another rule, or ignore fewer; [tool.trtdiag] in pyproject.toml may have some of them, too",
+            reference="no-rules-left",
+        )
+
+
+def _named_length(selectors: Iterable[str], among: tuple[Rule, ...]) -> dict[str, int]:
+    """Each rule that is named, with the letters of its id that the longest selector gives; a name is as a whole id."""
+    found: dict[str, int] = {}
+    for word in selectors:
+        for rule_id in matching(word, among):
+            letters = min(len(word.strip()), len(rule_id)) if rule_id.startswith(word.strip().upper()) else len(rule_id)
+            found[rule_id] = max(found.get(rule_id, 0), letters)
+    return found
 
 
 def unknown(selector: str, among: tuple[Rule, ...]) -> UserError:

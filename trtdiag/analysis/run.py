@@ -11,7 +11,7 @@ from pathlib import PurePath
 
 from trtdiag.analysis.finding import Evidence, Finding, Hit, Place, Severity
 from trtdiag.analysis.places import line_evidence, node_order
-from trtdiag.analysis.registry import matching, rules
+from trtdiag.analysis.registry import left_out, rules
 from trtdiag.analysis.rule import Rule
 from trtdiag.errors import InternalError
 from trtdiag.frontend.program import Program
@@ -57,7 +57,8 @@ def run(
     Args:
         facts: Each fact under its type; a rule that needs an absent (or ``None``) one does not run.
         select: Ids, beginnings of ids or names; empty selects all.
-        ignore: The same, taken away from the selection.
+        ignore: The same, taken away from the selection; where both name a rule, the longer beginning of its id counts,
+            as for ruff, and ``ignore`` where they are alike.
         among: The rules to choose from; all registered ones by default.
 
     Raises:
@@ -65,8 +66,7 @@ def run(
         InternalError: A rule raised.
     """
     every = rules() if among is None else among
-    wanted = frozenset[str]().union(*(matching(word, every) for word in select)) if select else None
-    unwanted = frozenset[str]().union(*(matching(word, every) for word in ignore))
+    why_not = left_out(every, select, ignore)
     program = facts.get(Program)
     order = node_order(program, facts.get(Checked))
     names = program.words if isinstance(program, Program) else {}
@@ -74,7 +74,7 @@ def run(
     causes: list[_Cause] = []
     not_run: list[NotRun] = []
     for rule in every:
-        reason = _reason_not_to_run(rule, facts, wanted, unwanted)
+        reason = why_not.get(rule.id) or _facts_missing(rule, facts)
         if reason:
             not_run.append(NotRun(rule.id, reason))
         else:
@@ -82,13 +82,7 @@ def run(
     return RuleRun(_findings(causes, order), tuple(not_run))
 
 
-def _reason_not_to_run(
-    rule: Rule, facts: Mapping[type, object], wanted: frozenset[str] | None, unwanted: frozenset[str]
-) -> str:
-    if wanted is not None and rule.id not in wanted:
-        return "not selected"
-    if rule.id in unwanted:
-        return "ignored"
+def _facts_missing(rule: Rule, facts: Mapping[type, object]) -> str:
     absent = [need.__name__ for need in rule.needs if facts.get(need) is None and need not in rule.does_without]
     return f"needs {' and '.join(absent)}, which could not be computed for this program" if absent else ""
 

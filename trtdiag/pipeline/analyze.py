@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from trtdiag import __version__
 from trtdiag.analysis.fallbacks import PartitionFacts, partition_facts
 from trtdiag.analysis.not_checked import NO_WEIGHTS, NOTHING_RUN, engines_not_checked
-from trtdiag.analysis.registry import rules
+from trtdiag.analysis.registry import check_selectors, rules
 from trtdiag.analysis.result import Analysis
 from trtdiag.analysis.run import RuleRun, run
 from trtdiag.analysis.tried_builds import TriedBuilds
@@ -87,7 +87,7 @@ def analyze(
     Raises:
         CaptureError: The source cannot be read into a program.
         DimsError: ``assume`` or ``max_sizes`` names no size, or leaves none.
-        UserError: An option is unknown or wrong, or names no target or rule; ``wrong-argument``.
+        UserError: An option is unknown or wrong, or names no target or rule; no rule is left; ``wrong-argument``.
 
     Warns:
         OptionWarning: Of each option that has no effect, and each entry of ``keep_in_torch`` and ``keep_fp32`` that
@@ -120,6 +120,7 @@ def examine(
         prepared: Makes of the captured program the one to examine.
     """
     target = _target(chosen)
+    check_selectors(chosen.select, chosen.ignore)
     with TORCH_TURN, quick_sizes():
         with clock("capture"), _few_collections():
             program = bounded(captured(source, clock.progress, whole=whole), chosen.assume, chosen.max_sizes)
