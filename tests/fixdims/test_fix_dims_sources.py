@@ -121,7 +121,11 @@ def test_what_is_no_source_is_refused_with_a_way_out(tmp_path: Path) -> None:
     with zipfile.ZipFile(cut, "w") as archive:
         archive.writestr("model/models/model.json", "{}" * 99)
     cut.write_bytes(cut.read_bytes()[:150])
+    empty = tmp_path / "empty.pt2"
+    empty.touch()
     for source, words in (
+        (empty, "empty.pt2 is empty"),
+        ("resnet18", "there is no file or folder resnet18"),
         (nn.ReLU(), "module alone"),
         (5, "no dims to fix"),
         (binary, "neither a program nor a text"),

@@ -186,6 +186,8 @@ def test_capturing_does_not_change_the_program() -> None:
         (nn.Linear(2, 2), "module-without-inputs"),
         (7, "source-unknown"),
         ("no-such-file.pt2", "file-not-found"),
+        ("resnet18", "file-not-found"),
+        ("package.module.build", "file-not-found"),
     ],
 )
 def test_wrong_sources_are_named(source: Any, reference: str) -> None:
@@ -194,6 +196,13 @@ def test_wrong_sources_are_named(source: Any, reference: str) -> None:
     assert raised.value.reference == reference
     assert raised.value.because
     assert raised.value.fix
+
+
+def test_a_name_that_is_no_file_is_told_what_can_be_named() -> None:
+    with pytest.raises(CaptureError, match="there is no file or folder resnet18") as raised:
+        capture("resnet18")
+    assert "package.module:function" in raised.value.fix
+    assert ".pt2 file" in raised.value.fix
 
 
 def test_types_have_their_article() -> None:

@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 from trtdiag.errors import CaptureError
 from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.frontend import factory as factories
-from trtdiag.frontend.capture import capture, names_factory
+from trtdiag.frontend.capture import PROGRAM_SUFFIXES, capture, names_factory
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.module_inputs import ModuleInputs
 from trtdiag.frontend.program import Program
@@ -106,11 +106,17 @@ def _named(text: str, progress: Callable[[str], None]) -> Source:
         return _made(factories.load_factory(text), text, progress)
     path = Path(text)
     kind = _mode(path)
-    if kind is not None and stat.S_ISREG(kind) and not zipfile.is_zipfile(path) and not _begins_as_zip(path):
+    is_file = kind is not None and stat.S_ISREG(kind) and not _is_empty_program(path)
+    if is_file and not zipfile.is_zipfile(path) and not _begins_as_zip(path):
         return TextSource(path.name, read_text(path))
     if kind is None and (" " in text.strip() or "=" in text):
         return TextSource("the given text", text)
     return ProgramSource(path.name, "file", capture(path, progress=progress))
+
+
+def _is_empty_program(path: Path) -> bool:
+    """Whether it is called like a program and has no bytes, which reading it says."""
+    return path.suffix in PROGRAM_SUFFIXES and not path.stat().st_size
 
 
 def _begins_as_zip(path: Path) -> bool:

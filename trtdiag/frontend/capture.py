@@ -35,6 +35,8 @@ from trtdiag.graph.inputs import held_tensors, mapped_files
 from trtdiag.symbolic import Range, Sym
 from trtdiag.wording import one_of_type
 
+PROGRAM_SUFFIXES = (".pt2", ".ep")
+"""Of the files that ``torch.export.save`` writes."""
 Source = ExportedProgram | ModuleInputs | str | PathLike[str] | tuple[Any, ...] | Callable[[], Any]
 
 
@@ -72,6 +74,7 @@ def _captured(source: Source, step: Callable[[str], None], *, whole: bool) -> Pr
         text = str(source)
         if names_factory(text):
             return _from_factory(factories.load_factory(text), text, step)
+        _refuse_other_names(text)
         if os.path.isdir(text):
             return _captured(folder_source(Path(text)), step, whole=whole)
         return _from_file(Path(text), step, whole=whole)
@@ -114,6 +117,18 @@ def names_factory(text: str) -> bool:
     named = attribute if module.endswith(".py") else f"{module}.{attribute}"
     dotted = all(part.isidentifier() for part in named.split("."))
     return bool(colon) and dotted and not os.path.exists(text)  # of a name that no file system takes, too
+
+
+def _refuse_other_names(text: str) -> None:
+    """Say what can be named where there is nothing of this name, and it is not called like an exported program."""
+    if not text.endswith(PROGRAM_SUFFIXES) and text.isprintable() and not os.path.lexists(text):
+        raise CaptureError(
+            f"there is no file or folder {text}",
+            because="it is not of the form package.module:function",
+            fix="give a .pt2 file, a folder of Hugging Face on this machine, or package.module:function (or"
+            " path/to/file.py:function) of a function that gives the model with its inputs",
+            reference="file-not-found",
+        )
 
 
 def _from_file(path: Path, step: Callable[[str], None], *, whole: bool) -> Program:
