@@ -161,7 +161,7 @@ def test_the_others_are_at_lines_below_the_working_directory() -> None:
         finding(at, "A", Severity.ERROR, f"{n} has no upper bound and is made at {Path.cwd()}/net.py:{at}")
         for at, n in ((1, "rows"), (2, "columns"))
     ]
-    assert told(*made) == [("A-1", 2, ("columns and net.py:2",))]
+    assert told(*made) == [("A-1", 2, ("columns at net.py:2",))]
 
 
 def test_a_notebook_has_the_fixes_and_what_to_declare() -> None:

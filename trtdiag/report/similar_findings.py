@@ -12,6 +12,7 @@ from trtdiag.report.verdict import CauseTree
 
 # Messages that differ in more of their words than this say different things.
 _MOST_DIFFERING = 0.5
+_PLACE = re.compile(r"\S*\.\w+:[0-9]+")  # model.py:9
 _NAMES = re.compile(r"\w")
 _MOST_KINDS = 50  # of messages of one rule that the next is compared with
 
@@ -69,7 +70,14 @@ def _difference(first: Finding, other: Finding) -> str | None:
         return None
     words = differing_words(first.message, other.message)
     fixes = differing_words(first.fix.title if first.fix else "", other.fix.title if other.fix else "")
-    return None if words is None or fixes is None else " and ".join(words)
+    return None if words is None or fixes is None else _named_at(words)
+
+
+def _named_at(words: Sequence[str]) -> str:
+    """``item_1 at model.py:9``: a line of source is where the others are, and no other thing beside them."""
+    places = [word for word in words if _PLACE.fullmatch(word)]
+    names = [word for word in words if word not in places]
+    return " at ".join(filter(None, (" and ".join(names), " and ".join(places))))
 
 
 def differing_words(first: str, other: str) -> list[str] | None:
