@@ -46,6 +46,13 @@ def test_tables_stand_by_themselves() -> None:
     assert [lines[at - 2] for at in first] == [""] * len(first)
 
 
+def test_an_option_is_no_python() -> None:
+    fix = Fix("make smaller engines", Applicability.SAFE, "--min-segment-ops 1")
+    found = finding(1, "PRT602", Severity.INFO, "2 ops are in too small a group", fix=fix)
+    text = Report(clean_analysis(findings=(found,))).to_markdown()
+    assert "```\n--min-segment-ops 1\n```" in text
+
+
 def test_it_claims_nothing_without_findings() -> None:
     text = Report(clean_analysis()).to_markdown()
     assert "No findings. This covers only what was checked." in text
