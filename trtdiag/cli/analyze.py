@@ -39,7 +39,7 @@ FAIL_ON = ("error", "warning", "info", "never")
     is_flag=True,
     help="Hand each planned engine to the builder of TensorRT-RTX, which needs no GPU: is it built, how large is it?",
 )
-@seconds_option("--build-limit", "build_limit_s", default=BUILD_LIMIT_S, least=0, words="For --try-build, in all.")
+@seconds_option("--build-limit", "build_limit_s", default=BUILD_LIMIT_S, least=None, words="For --try-build, in all.")
 @with_options(ENGINE_OPTIONS)
 @model_options
 @meta_option

@@ -15,7 +15,7 @@ from trtdiag.cli.report_files import json_file, json_option, write_json
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, OutputFile, listed, sizes_of, told_at_the_end
+from trtdiag.cli.value_checks import CheckedCommand, Count, OutputFile, listed, sizes_of, told_at_the_end
 from trtdiag.files.same_file import Named, refuse_same
 
 _OPTIONS: Options = {
@@ -31,9 +31,7 @@ _OPTIONS: Options = {
 @click.command("bench", cls=CheckedCommand)
 @click.argument("compiled")
 @with_options(_OPTIONS)
-@click.option(
-    "--rounds", type=click.IntRange(1, MOST_COUNT), default=8, show_default=True, help="How often ways take turns."
-)
+@click.option("--rounds", type=Count(1), default=8, show_default=True, help="How often ways take turns.")
 @users_options
 @json_option("Also write it as JSON; - for standard output.")
 @click.option(

@@ -14,7 +14,7 @@ from trtdiag.cli.progress import step_line
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option, trace_places
 from trtdiag.cli.user_code_options import users_options, working
-from trtdiag.cli.value_checks import MOST_COUNT, CheckedCommand, Place
+from trtdiag.cli.value_checks import CheckedCommand, Count, Place
 from trtdiag.files.same_file import refuse_same
 from trtdiag.wording import visible
 
@@ -26,18 +26,16 @@ if TYPE_CHECKING:
 @click.argument("compiled", nargs=-1, required=True)
 @click.argument("repository", type=Place(path_type=Path))
 @click.option("--name", help="The name of the model  [default: that of the first COMPILED]")
-@click.option(
-    "--version", type=click.IntRange(1, MOST_COUNT), metavar="N", help="Its version  [default: one after those there]"
-)
+@click.option("--version", type=Count(1), metavar="N", help="Its version  [default: one after those there]")
 @click.option(
     "--max-batch-size",
-    type=click.IntRange(0, MOST_COUNT),
+    type=Count(0),
     metavar="N",
     help="0: no batches  [default: what COMPILED takes, where its samples are proven to be apart]",
 )
 @click.option(
     "--instances",
-    type=click.IntRange(1, MOST_COUNT),
+    type=Count(1),
     default=1,
     show_default=True,
     metavar="N",
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--dynamic-batching",
-    type=click.IntRange(0, MOST_COUNT),
+    type=Count(0),
     metavar="MICROSECONDS",
     help="Put requests together, and wait for others this long.",
 )

@@ -21,7 +21,7 @@ from trtdiag.cli.report_files import ReportFiles, json_file, json_option, write_
 from trtdiag.cli.streams import own_console
 from trtdiag.cli.trace_option import trace_option
 from trtdiag.cli.user_code_options import meta_option, model_options, named_source, users_options, working
-from trtdiag.cli.value_checks import CheckedCommand, OutputFile, seconds_option, sizes_of, told_at_the_end
+from trtdiag.cli.value_checks import CheckedCommand, Count, OutputFile, seconds_option, sizes_of, told_at_the_end
 from trtdiag.errors import DimsError, TrtdiagError, UserError
 from trtdiag.files.bounded_read import reason
 from trtdiag.files.destination import is_written_through
@@ -53,9 +53,9 @@ _MOST_INPUT_BYTES = 1 << 28  # as of a log in a file
 @click.option("-o", "--output", type=OutputFile(path_type=Path), help="Where --apply saves it: fixed.pt2.")
 @click.option(
     "--programs",
-    type=click.IntRange(1, 16),
-    metavar="N",
-    help="Up to N programs where one leaves out asked sizes, each exported; --apply saves them all.  "
+    type=Count(1, 16),
+    metavar="1..16",
+    help="Up to so many programs where one leaves out asked sizes, each exported; --apply saves them all.  "
     "[default: 4 with --apply, else an offer without exports]",
 )
 @click.option("--max", "max_sizes", multiple=True, metavar="DIM=SIZE", help="The greatest size of a dim to declare.")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from trtdiag.cli.config import refuse_other
-from trtdiag.cli.value_checks import CheckedCommand, F, Place, Seconds, listed
+from trtdiag.cli.value_checks import CheckedCommand, Count, F, Place, Seconds, listed
 
 Options = Mapping[str, Mapping[str, Any]]
 """What ``click.option`` takes, by the parameter that the option is named after."""
@@ -24,7 +24,7 @@ debug_option = click.option("--debug", is_flag=True, expose_value=False, help="S
 verify_limit_option = click.option(
     "--verify-limit",
     "verify_limit_s",
-    type=Seconds(min=0),
+    type=Seconds(0),
     metavar="SECONDS",
     help="For comparing at all sets of sizes; 0: no limit  [default: as long as export and build took, at least 30]",
 )
@@ -54,7 +54,7 @@ def flag(words: str) -> Mapping[str, Any]:
 
 def number(least: int, most: int, metavar: str, words: str) -> Mapping[str, Any]:
     """An option that is a number."""
-    return {"type": click.IntRange(least, most), "metavar": metavar, "help": words}
+    return {"type": Count(least, most), "metavar": metavar, "help": words}
 
 
 def several(metavar: str, words: str) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from trtdiag.cli.option_groups import (
 )
 from trtdiag.cli.streams import own_console, prints_on_standard_error
 from trtdiag.cli.sweep_progress import sweep_progress
-from trtdiag.cli.value_checks import MOST_COUNT, Place, Seconds, listed
+from trtdiag.cli.value_checks import MOST_COUNT, Place, Positive, Seconds, listed
 from trtdiag.cli.warning_output import told_if_verbose
 from trtdiag.options import Precision
 
@@ -52,13 +52,13 @@ _HOW: Options = {
     "address": {"metavar": "ADDRESS", "help": "A Ray cluster; its machines have the same folders  [default: none]"},
     "cpus": number(1, MOST_COUNT, "N", "Cores of a task, and threads of PyTorch  [default: 1]"),
     "memory_gib": {
-        "type": click.FloatRange(min=0, min_open=True),
+        "type": Positive(),
         "metavar": "GIB",
         "help": "Memory that must be free for a task.",
     },
     "gpu_type": several("TYPE", "Types of GPU as Ray calls them (H100), each a case of its own."),
     "time_limit": {
-        "type": Seconds(min=0, min_open=True),
+        "type": Seconds(),
         "metavar": "SECONDS",
         "help": "For all steps of a program  [default: 1800]",
     },

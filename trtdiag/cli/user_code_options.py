@@ -39,7 +39,7 @@ def _limit(ctx: click.Context, param: click.Parameter, seconds: float) -> None:
 _limit_option = seconds_option(
     "--factory-limit",
     default=_LIMIT_S,
-    least=0,
+    least=None,
     words="For a factory, and for each import.",
     callback=_limit,
     expose_value=False,

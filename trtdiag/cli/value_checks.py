@@ -59,23 +59,53 @@ class OutputFile(Place):
         return place
 
 
-class Seconds(click.FloatRange):
-    """A time, which is a number: not infinite, and not none."""
+class Count(click.types.IntParamType):
+    """A whole number from ``least`` to ``most``.
 
-    name = "number of seconds"
+    The help does not name the limits, as that of ``click.IntRange`` does: most are those of libraries.
+    """
+
+    def __init__(self, least: int, most: int = MOST_COUNT) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Give the number."""
+        number = super().convert(value, param, ctx)
+        if number < self.least:
+            self.fail(f"{value} is less than {self.least:,}", param, ctx)
+        if number > self.most:
+            self.fail(f"{value} is more than {self.most:,}", param, ctx)
+        return number
+
+
+class Positive(click.types.FloatParamType):
+    """A number above 0, or at least ``least``: not infinite, and not none."""
+
+    def __init__(self, least: float | None = None) -> None:
+        self.least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Give the number."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value!r} is no time", param, ctx)
+            self.fail(f"{value!r} is no number that can be used", param, ctx)
+        if self.least is None and number <= 0:
+            self.fail(f"{value} is not more than 0", param, ctx)
+        if self.least is not None and number < self.least:
+            self.fail(f"{value} is less than {self.least:g}", param, ctx)
         return number
 
 
-def seconds_option(*names: str, default: float, words: str, least: float = 1, **how: Any) -> Callable[[F], F]:
-    """An option that is a time: ``least`` seconds and more, or more than none where that is 0."""
-    kind = Seconds(min=least, min_open=least == 0)
-    return click.option(*names, type=kind, default=default, show_default=True, metavar="SECONDS", help=words, **how)
+class Seconds(Positive):
+    """A time."""
+
+    name = "number of seconds"
+
+
+def seconds_option(*names: str, default: float, words: str, least: float | None = 1, **how: Any) -> Callable[[F], F]:
+    """An option that is a time: ``least`` seconds and more, or more than none where that is ``None``."""
+    shown = f"{words}  [default: {default:g}]"
+    return click.option(*names, type=Seconds(least), default=default, metavar="SECONDS", help=shown, **how)
 
 
 _AT_THE_END = "trtdiag.at_the_end"

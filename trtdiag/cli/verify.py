@@ -27,7 +27,7 @@ from trtdiag.files.same_file import Named, refuse_same
 )
 @users_options
 @click.option(
-    "--point-s", type=Seconds(min=0), default=120.0, show_default=True, help="Skip points that would take longer."
+    "--point-s", type=Seconds(0), default=120.0, show_default=True, help="Skip points that would take longer."
 )
 @verify_limit_option
 @json_option("Also write the report as JSON; - for standard output.")
