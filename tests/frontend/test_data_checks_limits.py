@@ -281,6 +281,25 @@ def test_exports_of_ones_own_go_on_too() -> None:
         torch.export.export(data_models.TwoCounts(), args, strict=False)
 
 
+class Written(nn.Module):
+    """Counts what it has of its weights, and of values that it writes in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(100.0) - 40)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = x[: int((self.weight > 0).sum())]
+        sums = x.clone().cumsum_(0).pow_(2)
+        return kept.sum() + x[: int(sums.max())].sum()
+
+
+def test_values_are_those_of_the_model_run_by_itself() -> None:
+    x = torch.tensor([1.0, 0.0, 2.0]).repeat(30)
+    values = example_values(Written(), (x,), {}, {"x": {0: Dim("n", min=60, max=99)}})
+    assert sorted(value for value, _ in values.found.values()) == [59, 8100]
+
+
 @pytest.mark.slow  # quick: test_places_are_the_lines_of_the_model
 def test_answer_can_be_sent_to_another_process() -> None:
     found = needed_checks(data_models.TwoCounts(), COUNTS, None, None)

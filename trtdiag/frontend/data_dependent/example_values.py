@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 import torch._functorch.config as functorch_config
+import torch._subclasses.meta_utils as meta_utils
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.graph.source import NO_STACK, Frame, Stack
@@ -103,9 +105,51 @@ def _noting(values: DataValues) -> Iterator[None]:
             if symbol is not None and str(symbol) not in values.found:
                 values.found[str(symbol)] = (number, made_at(self, symbol).best)
 
-    setattr(ShapeEnv, _VALUE_SETTER, note)
+    with (
+        _replaced(ShapeEnv, _VALUE_SETTER, note),
+        _as_the_model_runs(),
+        functorch_config.patch(fake_tensor_propagate_real_tensors=True),
+    ):
+        yield
+
+
+@contextmanager
+def _as_the_model_runs() -> Iterator[None]:
+    """Mend two faults of the real tensors that torch carries along (seen in 2.13 and 2.15).
+
+    The copy of a parameter is left as empty memory, since torch copies a plain tensor and no class of it.  An op that
+    writes in place writes twice where torch takes it apart to find its fake result: once itself, once by its parts.
+    """
+    copy, clone, dispatch = meta_utils._safe_copy, meta_utils._safe_clone, FakeTensorMode._dispatch_impl
+    inside: list[bool] = []  # whether each op that is being taken apart, outermost first, writes in place
+
+    def plain(source: Any) -> Any:
+        return source.detach() if type(source) is torch.nn.Parameter else source
+
+    def dispatched(self: FakeTensorMode, func: Any, *rest: Any) -> Any:
+        carries = self.propagate_real_tensors
+        self.propagate_real_tensors = carries and not any(inside)
+        schema = getattr(func, "_schema", None)  # torch.cond and its like have none
+        inside.append(carries and schema is not None and schema.is_mutable)
+        try:
+            return dispatch(self, func, *rest)
+        finally:
+            inside.pop()
+            self.propagate_real_tensors = carries
+
+    with (
+        _replaced(meta_utils, "_safe_copy", lambda target, source: copy(target, plain(source))),
+        _replaced(meta_utils, "_safe_clone", lambda source: clone(plain(source))),
+        _replaced(FakeTensorMode, "_dispatch_impl", dispatched),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, stand_in: Any) -> Iterator[None]:
+    original = getattr(owner, name)
+    setattr(owner, name, stand_in)
     try:
-        with functorch_config.patch(fake_tensor_propagate_real_tensors=True):
-            yield
+        yield
     finally:
-        setattr(ShapeEnv, _VALUE_SETTER, original)
+        setattr(owner, name, original)
