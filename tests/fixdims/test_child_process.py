@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
+from tests.fixdims.small_models import CountedBranch
 from trtdiag.errors import DimsError
-from trtdiag.fixdims import child_process
+from trtdiag.fixdims import child_export, child_process, exporter
 from trtdiag.fixdims.child_export import import_for_exports
 from trtdiag.fixdims.child_process import run_in_child
 from trtdiag.fixdims.fix import Outcome
 from trtdiag.fixdims.run import fix_dims
+from trtdiag.frontend.data_dependent import torch_checks
+from trtdiag.frontend.data_dependent.example_values import DataValues, example_values
 
 ENOUGH_S = 60.0  # far more than any of these takes; only the tests of the limit have less
 
@@ -96,3 +100,19 @@ def test_without_a_child_the_export_runs_here_and_says_so(monkeypatch: pytest.Mo
     fix = fix_dims(nn.ReLU(), (torch.randn(2, 4),), dynamic_shapes=({0: Dim("b", max=64)},))
     assert fix.outcome is Outcome.UNCHANGED
     assert any("without a time limit: CUDA" in note for note in fix.notes)
+
+
+def test_a_model_is_run_once_for_what_its_data_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[object] = []
+
+    def counted(*args: Any) -> DataValues:
+        runs.append(args)
+        return example_values(*args)
+
+    for module in (child_process, exporter):
+        monkeypatch.setattr(module, "no_child", lambda: "the runs are counted in this process")
+    for module in (child_export, torch_checks):
+        monkeypatch.setattr(module, "example_values", counted)
+    x = torch.tensor([1.0, -1.0, 2.0, 3.0, -2.0, 5.0, 7.0])
+    fix = fix_dims(CountedBranch(), (x,), dynamic_shapes={"x": {0: Dim("n", min=2, max=100)}})
+    assert (len(fix.checks), fix.confirmation.exported, len(runs)) == (1, True, 1)

@@ -23,7 +23,7 @@ from trtdiag.dims.solver_input import corner_points, dims_in, system_of, tied_sy
 from trtdiag.fixdims.child_process import no_child
 from trtdiag.fixdims.export_result import Corner, OnData, Tried, read_program
 from trtdiag.fixdims.run_on_data import run_on_data
-from trtdiag.frontend.data_dependent.torch_checks import assumed_checks, example_values
+from trtdiag.frontend.data_dependent.torch_checks import DataValues, assumed_checks, example_values
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.fake_run import NotRunnableError, ShapeRunner
 from trtdiag.frontend.program_of_export import attempted
@@ -70,7 +70,7 @@ def trial(
     given: object,
     spelled: Callable[[], Recipe],
     *,
-    assume: bool = False,
+    assumed: DataValues | None = None,
     limit_s: float = inf,
     own_s: float = inf,
 ) -> Tried:
@@ -81,14 +81,15 @@ def trial(
         plan: The plan that ``spelled`` declares.
         given: The user's own ``dynamic_shapes`` to use as they are; ``None`` spells the plan.
         spelled: Gives the recipe with the plan spelled.
-        assume: Go on where only data decides, the way the example goes.
+        assumed: What data decides at the inputs of ``recipe``: the export goes on that way; ``None`` stops there.
         limit_s: When the child is killed; runs take no more than half of what the export leaves.
         own_s: What may be computed here beside the export.
     """
     started = time.monotonic()
     used = spelled() if given is None else replace(recipe, dynamic_shapes=given)
-    values = example_values(used.module, used.args, used.kwargs, used.dynamic_shapes) if assume else None
-    with nullcontext() if values is None else assumed_checks(values) as recorder:
+    if assumed is not None and used.args is not recipe.args:  # other inputs, which decide for themselves
+        assumed = example_values(used.module, used.args, used.kwargs, used.dynamic_shapes)
+    with nullcontext() if assumed is None else assumed_checks(assumed) as recorder:
         program = attempted(used)
     one_way = recorder is not None and any(check.pins for check in recorder.checks)
     began = time.thread_time()

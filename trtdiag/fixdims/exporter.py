@@ -12,7 +12,7 @@ from trtdiag.fixdims.child_process import no_child, run_in_child
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import DataCheck
 from trtdiag.fixdims.time_budget import Allowance
-from trtdiag.frontend.data_dependent.torch_checks import needed_checks
+from trtdiag.frontend.data_dependent.torch_checks import DataValues, needed_checks
 from trtdiag.frontend.factory import Recipe
 from trtdiag.options import Progress
 from trtdiag.timed_steps import timed
@@ -33,7 +33,7 @@ class Exporter:
         step: Told what begins.
         solving: The time for everything.
         original: Whether the user's own ``dynamic_shapes`` go to torch as they are.
-        assume: Whether to go on where only data decides, the way the example goes.
+        assumed: What data decides at the example: exports go on that way; ``None`` stops there, as torch does.
 
     Attributes:
         refused: torch's words where it does not trace the model with the user's own ``dynamic_shapes``.
@@ -46,7 +46,7 @@ class Exporter:
     step: Progress
     solving: Allowance
     original: bool = True
-    assume: bool = False
+    assumed: DataValues | None = None
     count: int = 0
     here: bool = False
     refused: str = ""
@@ -67,7 +67,7 @@ class Exporter:
                     plan,
                     given,
                     lambda: planned(self.recipe, self.structure, plan),
-                    assume=self.assume,
+                    assumed=self.assumed,
                     limit_s=self.limit_s,
                     own_s=self.solving.least(inf),
                 ),
@@ -86,7 +86,7 @@ class Exporter:
         return ended.failure if ended.value is None else ended.value
 
     def data_checks(self) -> tuple[DataCheck, ...]:
-        """The checks that a model whose sizes come from data needs."""
+        """The checks that a model whose sizes come from data needs; where there are any, exports go on with them."""
         self.step("export with data-dependent conditions assumed")
         recipe = self.recipe
         ended = run_in_child(
@@ -94,6 +94,7 @@ class Exporter:
         )
         if ended.value is None:
             return ()
+        self.assumed = ended.value.values if ended.value.checks else None
         return tuple(
             DataCheck(check.code, check.place, check.condition, ended.value.traced and check.tried, check.note)
             for check in ended.value.checks

@@ -163,7 +163,7 @@ def _fix_model(source: ModelSource, request: _Request) -> Fix:
     checks = exporter.data_checks() if found.from_data else ()
     if checks:
         # What the dims must be once the checks are written: the conditions behind the first check are known only so.
-        words, exporter.assume = found.failure, True
+        words = found.failure
         found = search().run()
         found.failure = words
     fix = answer_of(source, recipe, structure, plan, found, checks, exporter.notes(), exporter.refused)

@@ -21,7 +21,7 @@ from trtdiag.frontend.torch_private import backed_hints
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Compare, Condition, Num, Relation, negate, normalise
 
-__all__ = ["DataChecks", "NeededCheck", "assumed_checks", "example_values", "needed_checks"]
+__all__ = ["DataChecks", "DataValues", "NeededCheck", "assumed_checks", "example_values", "needed_checks"]
 
 
 MOST_CHECKS = 50
@@ -38,6 +38,7 @@ class DataChecks:
         seconds: What all exports took.
         traced: Whether the whole model was traced, so that no check is missing: true also where only the dims were
             refused afterwards.
+        values: What the sizes that come from data are for the example.
     """
 
     checks: tuple[NeededCheck, ...]
@@ -45,6 +46,7 @@ class DataChecks:
     failure: str
     seconds: float
     traced: bool
+    values: DataValues
 
 
 def needed_checks(
@@ -94,7 +96,7 @@ def needed_checks(
         merged, still_fails, _ = attempt(lower_bounds)
         if not still_fails and len(merged.checks) < len(recorder.checks):
             recorder = merged
-    return DataChecks(tuple(recorder.checks), not failure, failure, time.perf_counter() - started, traced)
+    return DataChecks(tuple(recorder.checks), not failure, failure, time.perf_counter() - started, traced, values)
 
 
 @contextmanager
