@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from traceback import FrameSummary
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import trtdiag
+from trtdiag.frontend.data_dependent.example_values import made_at
 from trtdiag.frontend.data_dependent.torch_checks import needed_checks
 
 
@@ -131,3 +134,21 @@ def test_what_a_library_makes_and_where_it_stops_is_said_of_its_lines(
     assert check.code == "torch._check(2*u0 > 12)  # u0: made at counting_library.py:6; give it a name there"
     fix = trtdiag.fix_dims(Sorting(), (torch.ones(3, 5),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
     assert any("counting_library.py:16: raise TypeError" in note for note in fix.notes)
+
+
+def test_a_size_of_a_librarys_op_is_made_where_the_op_is_called() -> None:
+    beside = Path(torch.__file__).parents[1]
+    called = [
+        "torch/export/_trace.py",
+        "torchvision/ops/boxes.py",
+        "torch/_ops.py",
+        "torch/_subclasses/fake_tensor.py",
+        "torchvision/_meta_registrations.py",
+        "typing_extensions.py",
+        "torch/_library/fake_impl.py",
+    ]
+    trace = SimpleNamespace(
+        summary=lambda: [FrameSummary(str(beside / file), 7, "nms", line="nms()") for file in called]
+    )
+    made = made_at(SimpleNamespace(var_to_stack={"u0": trace}), "u0")  # type: ignore[arg-type]  # asked for this alone
+    assert [frame.short for frame in made.frames] == ["torchvision/ops/boxes.py:7"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
@@ -21,8 +22,9 @@ from trtdiag.graph.source import NO_STACK, Frame, Stack
 
 EXPORT_MODULE = "torch.export._trace"  # calls the model
 _EXPORT_FILE = "torch/export/_trace.py"
+_FAKE_FILE = "torch/_subclasses/fake_tensor.py"  # calls fake kernels
 _OWN = str(Path(__file__).resolve().parent.parent)
-_TORCH = str(Path(torch.__file__).resolve().parent)
+_TORCH = str(Path(torch.__file__).resolve().parent) + os.sep  # torchvision stands beside it
 _SHAPES_LOG = "torch.fx.experimental.symbolic_shapes"
 _VALUE_SETTER = "set_real_tensor_prop_unbacked_vals"
 
@@ -46,7 +48,10 @@ class DataValues:
 
 
 def made_at(env: ShapeEnv, symbol: Any) -> Stack:
-    """The model's frames outside torch and Python that were active when ``symbol`` was made, outermost first."""
+    """The model's frames outside torch and Python that were active when ``symbol`` was made, outermost first.
+
+    Where the fake kernel of a library's op makes it, they end with the line that calls the op.
+    """
     trace = getattr(env, "var_to_stack", {}).get(symbol)
     if trace is None:
         return NO_STACK
@@ -54,6 +59,8 @@ def made_at(env: ShapeEnv, symbol: Any) -> Stack:
     for entry in trace.summary():
         if entry.filename.endswith(_EXPORT_FILE):  # what is further out called the export and is no part of the model
             frames.clear()
+        elif entry.filename.endswith(_FAKE_FILE):
+            break
         frame = Frame(entry.filename, int(entry.lineno or 0), entry.name, (entry.line or "").strip())
         if frame.package not in ("torch", "python") and not frame.file.startswith((_OWN, _TORCH)):
             frames.append(frame)
