@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, rule
+from trtdiag.analysis.finding import Place
+from trtdiag.analysis.rules import Evidence, Fix, Hit, Severity, line_evidence, rule
 from trtdiag.dims.facts import DimSystem
 from trtdiag.wording import amount, shortened
 
@@ -35,9 +36,15 @@ def unread_guard(dims: DimSystem) -> Iterator[Hit]:
         return
     more = f" (and {amount(len(texts) - 1, 'more text')})" if len(texts) > 1 else ""
     facts = [Evidence(guard.text, f"{guard.found_in}: {guard.why}") for guard in texts]
+    first = texts[0]
+    frame = next((guard.stack.best for guard in texts if guard.stack.best is not None), None)
     yield Hit(
-        f"guard could not be read: {shortened(texts[0].text)}{more}",
-        tuple(facts),
-        fix=Fix("check by hand that it holds for every declared size"),
+        f"guard could not be read: {shortened(first.text)}{more}",
+        (*facts, *line_evidence(frame)),
+        Place(frame=frame),
+        fix=Fix(
+            f"nothing is known of it ({first.why.removeprefix(f'cannot read {first.text!r}: ')}): check by hand that it"
+            " holds for every declared size, or write the line in other words"
+        ),
         cause="unread",
     )
