@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -136,6 +136,19 @@ def refused_by_rounding(lines: Sequence[tuple[int, int]], values: Range) -> int 
             if made != wide * value + more:
                 return value
     return None
+
+
+def sizes_refused_by_rounding(inputs: Sequence[InputTensor], ranges: Mapping[str, Range]) -> Iterator[dict[str, int]]:
+    """The first sizes by site that an exported program refuses so, for each symbol of which it takes several sizes."""
+    made: dict[str, dict[str, tuple[int, int]]] = {}
+    for dim in (dim for tensor in inputs for dim in tensor.dims):
+        line = affine(dim.expr)
+        if line is not None:
+            made.setdefault(line[0], {})[dim.site] = line[1:]
+    for symbol, lines in made.items():
+        value = refused_by_rounding(list(lines.values()), ranges.get(symbol, Range()))
+        if value is not None:
+            yield {site: scale * value + offset for site, (scale, offset) in lines.items()}
 
 
 def _over_steps(dim: InputDim, chosen: Chosen, steps: Mapping[str, Expr | int]) -> Leaf:

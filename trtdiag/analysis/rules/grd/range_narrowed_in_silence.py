@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import ASSERTION
 from trtdiag.analysis.places import at_line, line_evidence
 from trtdiag.analysis.rule import rule
+from trtdiag.dims.declare import sizes_refused_by_rounding
 from trtdiag.dims.facts import Constraint, DimSystem, Narrowed
 from trtdiag.frontend.program import InputDim, Program, SourceKind
 from trtdiag.graph.source import Frame
@@ -33,6 +34,9 @@ def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit
         side to lose.  What assert and torch._check state is what the model's author wants, and is not
         reported, nor is a smallest size of a hint that an op needs.
 
+        Sizes that are fractions of each other (5*_n beside 7*_n) an exported program compares in floats, and
+        refuses some that the Dim takes, for floats are rounded.
+
         A saved program keeps the condition, but neither its line nor whether Python or an op asked for it;
         analyze the factory to see the line.
 
@@ -51,6 +55,7 @@ def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit
         range_constraints and _guards_code of the program: torch writes no guard that the declared range
         implies; torch.export documentation, "Dim.AUTO".
     """
+    yield from map(_rounded, sizes_refused_by_rounding(program.inputs, program.ranges))
     for found in dims.narrowed:
         frame = found.cause.origin.stack.best
         if frame is not None and ASSERTION.match(_written(frame)):
@@ -61,6 +66,19 @@ def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit
             yield _hit(found, branch, Severity.WARNING, dim)
         elif most or (dim is not None and found.binding):
             yield _hit(found, branch, Severity.INFO, dim)
+
+
+def _rounded(sizes: Mapping[str, int]) -> Hit:
+    told = ", ".join(f"{site} = {size}" for site, size in sizes.items())
+    return Hit(
+        f"{told}: the program refuses these sizes, which its Dim takes, for torch compares sizes of one Dim by"
+        " fractions, in floats, which are rounded",
+        (Evidence(f"{told} is the first, and others may be refused, too", "the program's own check of its inputs"),),
+        Place(),
+        Fix("call it at other sizes, or without that check: program.module(check_guards=False)"),
+        cause=f"rounded {' '.join(sizes)}",
+        severity=Severity.WARNING,
+    )
 
 
 def _written(frame: Frame) -> str:
