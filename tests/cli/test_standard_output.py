@@ -159,6 +159,18 @@ def test_quiet_commands_need_no_standard_output(folder: Path, capsys: pytest.Cap
     assert capsys.readouterr().err == ""
 
 
+def test_a_terminal_without_a_width_gets_everything(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    for line, told in (["analyze", "m.pt2", "--no-html"], "No findings"), (["analyze", "nosuch"], "there is no file"):
+        monkeypatch.setenv("COLUMNS", "0")
+        with pytest.raises(SystemExit):
+            main(line)
+        printed = capsys.readouterr()
+        assert told in printed.out + printed.err
+
+
 def test_formats_are_utf8_on_any_terminal() -> None:
     reads, writes = os.pipe()
     with open(writes, "w", encoding="ascii", errors="backslashreplace") as narrow:

@@ -130,6 +130,8 @@ def own_console() -> Console:
 def own_standard_output(*, apart: bool) -> Iterator[None]:
     """Let everything that a command prints go through a ``StandardOutput``, and hand on the last of it."""
     before: Any = sys.stdout
+    if os.environ.get("COLUMNS", "").strip("0") == "":
+        os.environ.pop("COLUMNS", None)  # an unknown width: rich takes it for none, and prints nothing
     if sys.stdout is None or sys.stderr is None:
         _fill_standard_descriptors()
     if sys.stderr is None:
