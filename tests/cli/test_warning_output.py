@@ -21,9 +21,11 @@ from torch.export import Dim
 def build():
     warnings.warn("the model warns")
     logging.getLogger("torch.export").error("torch logs an error")
+    torch.ops.aten.stft(torch.randn(9), 4, return_complex=True)  # its kernel prints a warning
     return torch.nn.LSTM(4, 6), (torch.randn(5, 3, 4),), {}, {"input": {1: Dim("batch", min=2, max=9)}}
 """
 LOGGED = "torch logs an error"
+PRINTED = "A window was not provided"
 
 
 @pytest.fixture
@@ -80,9 +82,27 @@ def test_verbose_tells_all(recwarn: pytest.WarningsRecorder, capsys: pytest.Capt
 
 @pytest.mark.slow  # quick: warnings of torch, which go the same way
 def test_logs_of_torch_come_where_they_are_asked_for(folder: Path) -> None:
-    assert LOGGED not in logged(folder)
-    assert LOGGED in logged(folder, "-v")
+    quiet, verbose = logged(folder), logged(folder, "-v")
+    assert LOGGED not in quiet
+    assert LOGGED in verbose
+    assert PRINTED not in quiet
+    assert PRINTED in verbose
     assert LOGGED in logged(folder, torch_logs="+export")
+
+
+def test_what_kernels_print_waits_for_verbose(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    level = "TORCH_CPP_LOG_LEVEL"  # torch reads it when it is imported, which the factory stands for
+    monkeypatch.delenv(level, raising=False)
+    (folder / "level_factory.py").write_text(
+        f"import os\ndef build():\n    raise ValueError(os.environ.get('{level}'))"
+    )
+    for options, told in ([], "ValueError: 2"), (["-v"], "ValueError: None"):
+        with pytest.raises(SystemExit):
+            main(["analyze", "level_factory:build", "--no-html", *options])
+        assert told in capsys.readouterr().err
+    assert level not in os.environ
 
 
 def test_what_other_packages_log_waits_for_verbose(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import click
 
 from trtdiag.cli.config import refuse_other
 from trtdiag.cli.value_checks import CheckedCommand, Count, F, Place, Seconds, listed
+from trtdiag.cli.warning_output import with_kernels
 
 Options = Mapping[str, Mapping[str, Any]]
 """What ``click.option`` takes, by the parameter that the option is named after."""
@@ -45,6 +46,8 @@ def output_options(command: F) -> F:
 
 def _keep(context: click.Context, option: click.Parameter, value: bool) -> None:
     context.meta[f"trtdiag.{option.name}"] = value
+    if value:
+        with_kernels()
 
 
 def flag(words: str) -> Mapping[str, Any]:

@@ -31,10 +31,11 @@ _OF_ARGUMENTS = {"time_limit_s": "limit_s"}
 def told_warnings() -> Iterator[None]:
     """Print warnings about options and packages to stderr in this block, each time and not once.
 
-    All others come with ``--verbose``.  So does what torch logs, which is about its own ways; with ``TORCH_LOGS`` set
-    it comes as asked for.  What other packages log reaches stderr where they have set up nothing: that waits, too.
+    All others come with ``--verbose``, those that torch's kernels print themselves, too.  So does what torch logs,
+    which is about its own ways; with ``TORCH_LOGS`` set it comes as asked for.  What other packages log reaches stderr
+    where they have set up nothing: that waits, too.
     """
-    with warnings.catch_warnings(), _held_back(logging.lastResort):
+    with warnings.catch_warnings(), _held_back(logging.lastResort), _held_back_kernels():
         warnings.simplefilter("always", OptionWarning)
         warnings.simplefilter("always", ConverterWarning)
         usual = warnings.showwarning
@@ -48,6 +49,29 @@ def told_warnings() -> Iterator[None]:
         warnings.showwarning = show
         after_import("torch", _hold_back_logs)
         yield
+
+
+_KERNELS = "TORCH_CPP_LOG_LEVEL"
+_ERRORS_ALONE = "2"
+
+
+@contextmanager
+def _held_back_kernels() -> Iterator[None]:
+    """Let what of torch is written in C++ print errors alone: it reads this once, when torch is imported."""
+    if _KERNELS in os.environ:
+        yield
+        return
+    os.environ[_KERNELS] = _ERRORS_ALONE
+    try:
+        yield
+    finally:
+        os.environ.pop(_KERNELS, None)
+
+
+def with_kernels() -> None:
+    """Let it print its warnings, too, in a command that has not imported torch yet."""
+    if os.environ.get(_KERNELS) == _ERRORS_ALONE:
+        del os.environ[_KERNELS]
 
 
 def _verbose() -> bool:
