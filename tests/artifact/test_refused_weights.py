@@ -93,6 +93,16 @@ def test_a_refit_that_was_interrupted_did_nothing(monkeypatch: pytest.MonkeyPatc
     torch.testing.assert_close(compiled(x), new(x))
 
 
+def test_a_file_that_torch_save_did_not_write_is_told_by_what_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "weights.pt"
+    torch.save(torch.nn.Linear(3, 2), file)
+    for written, why in ((file.read_bytes(), "could run code"), (b"", "it is empty"), (b"hello", "looks like text")):
+        file.write_bytes(written)
+        with pytest.raises(UserError, match="cannot be read") as caught:
+            model_weights(file)
+        assert why in caught.value.because
+
+
 INDICES = {
     "[" * 100_000: "cannot be read",
     '{"weight_map": {"a": 1, "b": "x"}}': "cannot be read",

@@ -116,7 +116,13 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.pt").write_bytes(b"")
     torch.save([X], tmp_path / "cut.pt")
     (tmp_path / "cut.pt").write_bytes((tmp_path / "cut.pt").read_bytes()[:-100])
-    because = {"code.pt": "could run code", "text.pt": "", "empty.pt": "", "cut.pt": "", "missing.pt": "No such file"}
+    because = {
+        "code.pt": "could run code",
+        "text.pt": "looks like text",
+        "empty.pt": "it is empty",
+        "cut.pt": "cut off",
+        "missing.pt": "No such file",
+    }
     for name, why in because.items():
         with pytest.raises(UserError, match="cannot read") as caught:
             read_batches(tmp_path / name)

@@ -99,6 +99,22 @@ def test_a_pickled_module_is_read_when_that_is_asked_for_only(tmp_path: Path) ->
         resolve_source(file, [Input((1, 3))], unpickle=True)
 
 
+def test_what_is_no_pickled_module_is_told_by_what_it_is(tmp_path: Path) -> None:
+    file, x = tmp_path / "module.pt", [Input((1, 3))]
+    torch.save(nn.Linear(3, 2), file)
+    whole = file.read_bytes()
+    others = {"": "empty", "hello": "looks like text", "import torch": "Python source", whole[:999]: "cut off"}
+    for written, why in others.items():
+        file.write_bytes(written if isinstance(written, bytes) else written.encode())
+        with pytest.raises(CaptureError, match="holds no module of torch") as caught:
+            resolve_source(file, x, unpickle=True)
+        assert why in caught.value.because
+    torch.export.save(torch.export.export(nn.Linear(3, 2), (torch.randn(1, 3),)), file)
+    with pytest.raises(CaptureError) as caught:
+        resolve_source(file, x, unpickle=True)
+    assert caught.value.because == "it looks like an exported program"
+
+
 def test_without_weights_all_but_their_values_is_checked(net: str) -> None:
     report = trtdiag.analyze(f"{net}:build", meta=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch.export import ExportedProgram
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.files.bounded_read import open_regular
 from trtdiag.files.safetensors import NotSafetensorsError, read_tensors
+from trtdiag.frontend.archive.file_kinds import check_saved_by_torch
 from trtdiag.frontend.archive.read import read_archive
 from trtdiag.wording import first_line, shown
 
@@ -91,6 +93,7 @@ def _of_file(path: Path) -> Given:
         return Given(exported.state_dict, str(path), exported)
     try:
         if path.suffix in _PICKLES:
+            check_saved_by_torch(path)
             return Given(_tensors(torch.load(path, map_location="cpu", weights_only=True), str(path)), str(path))
         # Read whole: memory that a file is mapped to would change with it.
         state, said = read_tensors(bytearray(path.read_bytes()))
@@ -101,6 +104,8 @@ def _of_file(path: Path) -> Given:
         raise _refused(str(path), f"it is no whole safetensors file: {error}") from error
     except TrtdiagError:
         raise
+    except pickle.UnpicklingError as error:
+        raise _refused(str(path), "it holds more than tensors, and reading that could run code") from error
     except Exception as error:  # whatever torch.load raises on what is no file of its own
         raise _refused(str(path), first_line(error)) from error
 

@@ -12,6 +12,7 @@ import torch
 from trtdiag.calibration.observe import Batch
 from trtdiag.errors import TrtdiagError, UserError
 from trtdiag.files.bounded_read import reason
+from trtdiag.frontend.archive.file_kinds import check_saved_by_torch
 from trtdiag.graph.pytree import tensors_changed
 from trtdiag.wording import first_line, one_of_type, shown
 
@@ -43,6 +44,7 @@ def read_batches(given: Batches) -> list[Any]:
 
 def _loaded(path: str) -> Any:
     try:
+        check_saved_by_torch(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise _refused(f"cannot read {path}", reason(error), f"name a file of {_HOW}") from error

@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.errors import ArgumentError
+from trtdiag.errors import ArgumentError, CaptureError
+from trtdiag.files.bounded_read import reason
+from trtdiag.frontend.archive.file_kinds import check_saved_by_torch
 from trtdiag.frontend.capture import Source, names_factory
 from trtdiag.frontend.factory import load_factory, made_by
 from trtdiag.frontend.hugging_face import brings_its_own, folder_source
@@ -94,6 +96,12 @@ def _on_meta(factory: Callable[[], Any], label: str) -> Any:
 
 def _pickled(path: Path, inputs: Inputs) -> ModuleInputs:
     fix = "save it with torch.save(module) under this torch, with the code of its classes importable (--import)"
+    try:
+        check_saved_by_torch(path)
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        told = f"{path.name} holds no module of torch.save"
+        raise CaptureError(told, because=why, fix=fix, reference="source-unreadable") from error
     with users_code(f"reading {path.name}", reference="source-unreadable", fix=fix):
         made = torch.load(path, map_location="cpu", weights_only=False)
     if not isinstance(made, torch.nn.Module) or isinstance(made, torch.jit.ScriptModule):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import zipfile
 from collections.abc import Collection
 from dataclasses import dataclass
+
+from trtdiag.files.bounded_read import open_regular
 
 HEAD_BYTES = 512
 EXPORT_AGAIN = "export the model again and save it with torch.export.save(program, 'model.pt2')"
@@ -80,6 +84,38 @@ def _kind_of_text(head: bytes) -> Kind:
     if text.startswith(("import ", "from ", '"""', "#!", "def ", "class ")):
         return Kind("Python source", "name a function or class in it: path/to/file.py:NAME")
     return Kind("text")
+
+
+def check_saved_by_torch(path: str | os.PathLike[str]) -> None:
+    """Say in plain words what a file is that ``torch.save`` did not write, before ``torch.load`` does in others.
+
+    Raises:
+        ValueError: It is another file, or one that is cut off.
+        OSError: It cannot be read.
+    """
+    other = _not_of_torch_save(path)
+    if other:
+        raise ValueError(other)
+
+
+def _not_of_torch_save(path: str | os.PathLike[str]) -> str:
+    with open_regular(path) as file:
+        head = file.read(HEAD_BYTES)
+        if not head:
+            return "it is empty"
+        if head[:1] == b"\x80":
+            return ""  # a pickle, as older versions write them
+        if head[:2] != b"PK":
+            return f"it looks like {kind_of_bytes(head).looks_like}"
+        try:
+            names = zipfile.ZipFile(file).namelist()
+        except (zipfile.BadZipFile, ValueError, NotImplementedError):
+            return "it is cut off or damaged: it begins as a zip archive, and its table of contents cannot be read"
+    inside = [name.partition("/")[2] for name in names]
+    if "data.pkl" in inside:
+        return ""
+    exported = any(name.startswith("models/") for name in inside) or "serialized_exported_program.json" in names
+    return f"it looks like {'an exported program' if exported else kind_of_members(inside).looks_like}"
 
 
 def kind_of_members(names: Collection[str]) -> Kind:
