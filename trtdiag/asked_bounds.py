@@ -13,6 +13,8 @@ AskedBound = tuple[str, "int | None", "int | None"]
 """The name of a size, the least and the greatest that it is taken to be; ``None`` where that end is not said."""
 
 _WANTED = "bounds by the names of sizes, for example {'nonzero': 4096} or {'item': (1, 4096)}"
+_NOTHING_LEFT = "its least value is greater than its greatest"
+_LONG_NUMBER = re.compile(r"[0-9]{19}")
 _RELATION = re.compile(
     r"(?:(?P<least>-?[0-9]{1,18})\s*<=)?\s*(?P<name>[^<>=\s][^<>=]*?)\s*(?:(?P<side>[<>]=)\s*(?P<end>-?[0-9]{1,18}))?"
 )
@@ -57,14 +59,16 @@ def read_bounds(words: tuple[str, ...]) -> tuple[AskedBound, ...]:
     found: list[AskedBound] = []
     for word in words:
         bound = _bound(word.strip())
+        why = "" if bound else "it is none of NAME<=MAX, NAME>=MIN, MIN<=NAME<=MAX and NAME=MIN..MAX, in whole numbers"
+        why = f"{why} of at most 18 digits" if why and _LONG_NUMBER.search(word) else why
         try:
             found += bounds_by_name("assume", [] if bound is None else [bound])
         except ArgumentError:
-            bound = None
-        if bound is None:
+            why = "it says neither end" if bound is None or bound[1:] == (None, None) else _NOTHING_LEFT
+        if why:
             raise UserError(
                 f"--assume: {word[:80]!r} is no assumption",
-                because="it is none of NAME<=MAX, NAME>=MIN, MIN<=NAME<=MAX and NAME=MIN..MAX, in whole numbers",
+                because=why,
                 fix="write for example --assume 'nonzero<=4096', with the quotes: a shell reads < as a file",
                 reference="wrong-assumption",
             )

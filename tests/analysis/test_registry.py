@@ -133,8 +133,9 @@ def test_a_page_is_found_by_id_and_by_name() -> None:
 
 
 def test_the_beginning_of_an_id_is_no_page() -> None:
-    with pytest.raises(UserError):
+    with pytest.raises(UserError) as caught:
         page("GRD")
+    assert caught.value.because == "it is the id or the name of one rule that is asked for"
 
 
 def test_the_catalogue_holds_every_rule_with_its_page() -> None:

@@ -64,7 +64,14 @@ def test_original_by_name_and_json_alone(folder: Path, capsys: pytest.CaptureFix
 @each("arguments", [("--sizes", "largest"), ("--sizes", "x.shape[0]=two"), ("--against", "tvm")])
 def test_wrong_arguments(folder: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run("bench", "small_trt.pt2", *arguments) == 2
-    assert repr(arguments[1]) in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert repr(arguments[1]) in told
+    assert arguments[0] == "--against" or "min, opt, max, or DIM=SIZE" in told
+
+
+def test_sizes_that_the_program_does_not_take(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", "small_trt.pt2", "--sizes", "x.shape[0]=100000") == 2
+    assert capsys.readouterr().err.startswith("error: calls cannot have x.shape[0]=100000")
 
 
 @pytest.mark.slow  # quick: times in reports in tests/report, bench by name, above

@@ -71,6 +71,23 @@ def test_what_is_no_assumption(word: str) -> None:
     assert "'nonzero<=4096', with the quotes" in refused.value.fix
 
 
+@each(
+    "row",
+    [
+        ("7<=item<=2", "its least value is greater than its greatest"),
+        ("item=7..2", "its least value is greater than its greatest"),
+        ("item=..", "it says neither end"),
+        ("item<=99999999999999999999", "in whole numbers of at most 18 digits"),
+        ("item<5", "it is none of NAME<=MAX"),
+    ],
+)
+def test_why_it_is_none(row: tuple[str, str]) -> None:
+    word, why = row
+    with pytest.raises(UserError) as refused:
+        read_bounds((word,))
+    assert why in refused.value.because
+
+
 def test_bounds_from_python() -> None:
     kept = (("a", None, 4), ("b", 1, None), ("c", 2, 2))
     assert bounds_by_name("assume", {"a": 4, "b": (1, None), " c ": [2, 2]}) == kept

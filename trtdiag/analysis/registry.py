@@ -97,13 +97,14 @@ def _named_length(selectors: Iterable[str], among: tuple[Rule, ...]) -> dict[str
     return found
 
 
-def unknown(selector: str, among: tuple[Rule, ...]) -> UserError:
-    """The error for a word that names no rule, with the nearest ids and names."""
+def unknown(selector: str, among: tuple[Rule, ...], *, one: bool = False) -> UserError:
+    """The error for a word that names no rule, or no ``one`` rule, with the nearest ids and names."""
     meant = near(selector.strip(), [name for r in among for name in (r.id, r.name)], alike=0.5)
     families = ", ".join(dict.fromkeys(r.id[:3] for r in among))
+    several = f"rules are named by id, by the beginning of an id ({families}) or by name"
     return UserError(
         f"{selector!r} names no rule",
-        because=f"rules are named by id, by the beginning of an id ({families}) or by name",
+        because="it is the id or the name of one rule that is asked for" if one else several,
         fix=f"did you mean {' or '.join(meant)}?" if meant else "`trtdiag rules` lists all of them",
         reference="unknown-rule",
     )
@@ -128,4 +129,4 @@ def page(rule_id: str) -> str:
     for entry in rules():
         if word.upper() == entry.id or word.lower() == entry.name:
             return entry.text
-    raise unknown(rule_id, rules())
+    raise unknown(rule_id, rules(), one=True)

@@ -13,13 +13,15 @@ from rich.text import Text
 from trtdiag.benchmark.facts import AS_EXPORTED, Benchmark, SizeResult, WayResult
 from trtdiag.report.terminal_layout import hanging, plain_table
 from trtdiag.report.view_speed import ms_text
-from trtdiag.wording import LONG_CHARS, listed, one_line, visible
+from trtdiag.wording import LONG_CHARS, amount, listed, one_line, visible
 
 
 def bench_text(found: Benchmark, width: int) -> RenderableType:
     """For each set of sizes a table, or a list where so many columns of the terminal are too few for it."""
     tensorrt = f", TensorRT {found.tensorrt}" if found.tensorrt else ""
-    head = f"on {found.device}, torch {found.torch}, engines by {found.backend}{tensorrt}, {found.rounds} rounds"
+    head = (
+        f"on {found.device}, torch {found.torch}, engines by {found.backend}{tensorrt}, {amount(found.rounds, 'round')}"
+    )
     parts: list[RenderableType] = [Text(head, style="bold")]
     for result in found.results:
         parts += [Text(), *_head(result), *_times(result, width)]

@@ -74,11 +74,13 @@ def bench_command(
     check_reports(read_by([("COMPILED", compiled), ("--model", model)], imports), writes)
     with working(step_line(), imports, reports=times.to_stdout) as step:
         from trtdiag.artifact.load import load  # torch takes seconds: --help should not wait for it
+        from trtdiag.benchmark.original import ENDS
         from trtdiag.benchmark.table import bench_text
         from trtdiag.pipeline.bench import Sizes, bench
         from trtdiag.report.saved import read_report
 
-        asked: list[Sizes] = [dict(sizes_of((each,), "--sizes")) if "=" in each else each for each in sizes]
+        others = f"{', '.join(ENDS)}, or "
+        asked: list[Sizes] = [each if each in ENDS else dict(sizes_of((each,), "--sizes", others)) for each in sizes]
         step("load")
         program = load(compiled)
         refuse_same([Named("the original of COMPILED", program.source or "")], writes)

@@ -283,8 +283,8 @@ def _not_saved(unverified: str, *, told: bool) -> VerificationError:
         return VerificationError(
             "the compiled program was not verified, and was not saved",
             because=f"no point could be compared: {unverified}",
-            fix="give example inputs that the model takes, or declare smaller sizes; --force or --no-verify saves it"
-            " as it is",
+            fix="give example inputs that the model and --assume take, or declare smaller sizes; --force or --no-verify"
+            " saves it as it is",
             reference="not-verified",
         )
     return VerificationError(

@@ -201,7 +201,7 @@ def listed(given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for item in given for word in item.split(",") if word.strip())
 
 
-def sizes_of(given: tuple[str, ...], option: str = "--opt") -> tuple[tuple[str, int], ...]:
+def sizes_of(given: tuple[str, ...], option: str = "--opt", or_words: str = "") -> tuple[tuple[str, int], ...]:
     """``--opt h=640,w=480`` as pairs.
 
     Raises:
@@ -214,7 +214,7 @@ def sizes_of(given: tuple[str, ...], option: str = "--opt") -> tuple[tuple[str, 
             shown = word if len(word) <= _SHOWN else f"{word[:_SHOWN]}..."
             raise UserError(
                 f"{option}: {shown!r} is no size",
-                because="a size is asked for as DIM=SIZE, with a whole number of at most 18 digits",
+                because=f"a size is asked for as {or_words}DIM=SIZE, with a whole number of at most 18 digits",
                 fix=f"write for example {option} h=640",
                 reference="wrong-size",
             )

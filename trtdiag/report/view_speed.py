@@ -5,7 +5,7 @@ from __future__ import annotations
 from trtdiag.report.charts.times import ways_chart
 from trtdiag.report.comparison import Body, sizes_text
 from trtdiag.report.page import Part, table
-from trtdiag.wording import LONG_CHARS, one_line
+from trtdiag.wording import LONG_CHARS, amount, one_line
 
 _HEADS = ("", "ms", "tenths", "to trtdiag", "computes in", "")
 _KINDS = ("", "number", "number", "number")
@@ -14,7 +14,7 @@ _KINDS = ("", "number", "number", "number")
 def speed_view(bench: Body) -> Part:
     """The section of the page."""
     tensorrt = f", TensorRT {bench['tensorrt']}" if bench["tensorrt"] else ""
-    made_with = f"torch {bench['torch']}, engines by {bench['backend']}{tensorrt}, {bench['rounds']} rounds"
+    made_with = f"torch {bench['torch']}, engines by {bench['backend']}{tensorrt}, {amount(bench['rounds'], 'round')}"
     return {
         "summary": one_line(
             f"Milliseconds of a call among others in a row, medians and tenths, on {bench['device']}; {made_with}.",

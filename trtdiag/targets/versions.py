@@ -44,7 +44,7 @@ def get_target(text: str | None) -> Target:
     raise UserError(
         f"TensorRT {shown(text)} is not a known target",
         because=f"known targets are {known}",
-        fix=f"use --target with one of them; {_nearest_hint(match, targets)}",
+        fix=f"give one of them (--target, or target in pyproject.toml); {_nearest_hint(match, targets)}",
         reference="unknown-target",
     )
 
