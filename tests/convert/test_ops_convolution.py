@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.convert.family_samples import Row, check_row, converted, missing, near
+from tests.convert.function_program import converted as program_of
 from tests.convert.op_check import check_op
 from tests.convert.op_samples import overload
 from tests.harness.rows import thinned
@@ -131,7 +132,7 @@ def test_a_transposed_convolution_goes_other_ways_where_bfloat16_has_no_kernel()
                 assert converted(*args, constants=constants, target=target) == 1
 
 
-def test_windows_of_bfloat16_are_summed_by_float32_where_there_is_no_kernel() -> None:
+def test_windows_of_bfloat16_are_summed_for_tensorrt_rtx() -> None:
     windows = torch.randn(2, 12, 6).bfloat16()
     assert converted("aten.col2im.default", windows, [3, 4], [2, 2], [1, 1], [0, 0], [1, 1], target="rtx-1.7") == 1
 
@@ -140,6 +141,43 @@ def test_windows_with_gaps_are_summed_by_tensorrt_rtx() -> None:
     windows = torch.randn(2, 12, 6)
     args = (windows, [5, 6], [2, 2], [2, 2], [0, 1], [1, 3])
     assert converted("aten.col2im.default", *args, target="rtx-1.7") == 1
+
+
+# Output, kernel, dilation, padding, stride: windows that overlap by one element, by several windows, not at all, that
+# leave gaps, of one element, with taps apart by a divisor of the stride and by none, and a strip of them along one dim.
+_WINDOWS = [
+    ([13, 7], [3, 3], [1, 1], [1, 1], [2, 2]),
+    ([11, 5], [7, 4], [1, 1], [3, 0], [1, 1]),
+    ([12, 6], [4, 3], [1, 1], [0, 0], [4, 3]),
+    ([9, 11], [2, 1], [1, 1], [0, 1], [3, 5]),
+    ([5, 3], [1, 1], [1, 1], [0, 0], [1, 1]),
+    ([13, 17], [3, 2], [2, 3], [2, 1], [4, 2]),
+    ([1, 40], [1, 8], [1, 1], [0, 2], [1, 4]),
+]
+
+
+@pytest.mark.parametrize(("output", "kernel", "dilation", "padding", "stride"), _WINDOWS)
+def test_windows_are_summed(
+    output: list[int], kernel: list[int], dilation: list[int], padding: list[int], stride: list[int]
+) -> None:
+    many = 1
+    for size, taps, apart, around, step in zip(output, kernel, dilation, padding, stride, strict=True):
+        many *= (size + 2 * around - apart * (taps - 1) - 1) // step + 1
+    for dtype in (torch.float32, torch.float16):
+        windows = torch.randn(2, 3 * kernel[0] * kernel[1], many).to(dtype)
+        assert converted("aten.col2im.default", windows, output, kernel, dilation, padding, stride, target="8.6") == 1
+
+
+def test_windows_are_not_summed_by_a_convolution() -> None:
+    """TensorRT 8.6 takes milliseconds for a transposed one with a group for each channel."""
+
+    def fold(_: object, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.fold(x, (13, 7), 3, padding=1, stride=2)
+
+    _, segment = program_of(fold, (torch.randn(2, 1728, 28),), (None,), "8.6")
+    kinds = {placed.layer.kind for placed in segment.network.layers}
+    assert "ElementWise" in kinds
+    assert not {"Deconvolution", "Convolution"} & kinds
 
 
 # Stride, groups, dilation, padding, output padding: dilated and strided, cut less and more than the kernel reaches,

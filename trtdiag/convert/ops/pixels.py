@@ -7,13 +7,14 @@ import torch
 from trtdiag.convert import Call, converter, refuse
 from trtdiag.convert.layer_writers.indices import index_grid
 from trtdiag.convert.layer_writers.spatial_dims import reaching
-from trtdiag.convert.layer_writers.transposed_convolution import deconvolved
 from trtdiag.convert.reshape_writer import Size
+from trtdiag.convert.writer import Writer
 from trtdiag.network import DType, Value
 from trtdiag.network.layers.convolution import Deconvolution
+from trtdiag.network.layers.elementwise import ElementWiseOperation
 from trtdiag.network.layers.windows import window_count
 from trtdiag.shapes.op_call import Shape
-from trtdiag.symbolic import Expr, Num, add, floordiv
+from trtdiag.symbolic import Expr, Num, add, floordiv, mul
 
 Pair = tuple[int, ...]
 """A number for each dim of an image."""
@@ -90,25 +91,43 @@ def col2im(call: Call) -> Value:
     """aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding,
     int[2] stride) -> Tensor
 
-    The sum of the windows is a transposed convolution with ones, which takes floats only and a known number of
-    channels.
+    The windows are summed along the width, then along the height, in float32 where they overlap, as PyTorch does.
+    A transposed convolution with ones says the same in one layer, and TensorRT 8.6 took 3.8 ms for it where all else
+    around it took 0.1 (192 channels, a group for each).
     """
     write, x, out = call.write, call.tensor("self"), call.out
     if not x.dtype.is_float:
-        raise refuse("dtype", f"windows of {x.dtype.value} cannot be summed: TensorRT's deconvolution takes floats")
+        raise refuse("dtype", f"windows of {x.dtype.value} cannot be summed: PyTorch sums those of floats alone")
     kernel, dilation, padding, stride, counts = _windows(call, out.shape[-2:])
-    channels = out.shape[-3]
-    if not isinstance(channels, Num):
-        raise refuse("dynamic-attribute", "the number of channels must be known at compile time")
-    count, taps = int(channels.value), kernel[0] * kernel[1]
-    batch: Expr | int = x.shape[0] if x.rank == 3 else 1
-    images = write.reshape(x, [batch, count * taps, *counts])
-    weights = torch.eye(taps, dtype=x.dtype.torch).reshape(taps, 1, *kernel).repeat(count, 1, 1, 1)
-    layer = Deconvolution(stride, (0, 0), (0, 0), dilation, count)
-    full = deconvolved(write, layer, images, write.constant(weights))
+    lead = len(out.shape) - 2
+    summed = write.reshape(x, [*out.shape[:-2], *kernel, *counts])
+    if any(apart * taps > step for apart, taps, step in zip(dilation, kernel, stride, strict=True)):
+        summed = write.cast(summed, DType.FLOAT32)
+    for place, behind in ((1, lead + 3), (0, lead + 1)):
+        summed = _overlapped(write, summed, lead + place, behind, kernel[place], dilation[place], stride[place])
     # What the windows do not reach stays zero; the padding around the image is cut off.
-    image = reaching(write, full, [-before for before in padding], out.shape[-2:], 0)
-    return image if x.rank == 3 else write.squeeze(image, [0])
+    return write.cast(reaching(write, summed, [-before for before in padding], out.shape[-2:], 0), x.dtype)
+
+
+def _overlapped(write: Writer, x: Value, axis: int, behind: int, taps: int, dilation: int, stride: int) -> Value:
+    """Windows summed along one dim of the image, of which ``axis`` holds the taps and ``behind`` the windows.
+
+    As many taps as two windows are apart lie side by side, so ``x`` is cut into pieces of so many; what each next piece
+    holds lies one window further on.
+    """
+    if dilation > 1:  # zeros between the taps
+        apart = write.reshape(x, [*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]])
+        spread = reaching(write, apart, [0] * (apart.rank - axis - 1), [Num(dilation), *x.shape[axis + 1 :]], 0)
+        taps *= dilation
+        x = write.reshape(spread, [*x.shape[:axis], taps, *x.shape[axis + 1 :]])
+    pieces = -(-taps // stride)
+    length = add(x.shape[behind], pieces - 1)
+    sizes = [Num(stride), *x.shape[axis + 1 : behind], length, *x.shape[behind + 1 :]]
+    between, after = [0] * (behind - axis - 1), [0] * (x.rank - behind - 1)
+    cut = (reaching(write, x, [-piece * stride, *between, piece, *after], sizes, 0) for piece in range(pieces))
+    order = [*range(axis), *range(axis + 1, behind + 1), axis, *range(behind + 1, x.rank)]
+    whole = write.permute(write.fold(ElementWiseOperation.SUM, cut), order)
+    return write.reshape(whole, [*whole.shape[: behind - 1], mul(stride, length), *whole.shape[behind + 1 :]])
 
 
 def _windows(call: Call, sizes: Shape) -> tuple[Pair, Pair, Pair, Pair, list[Expr]]:
