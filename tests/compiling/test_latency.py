@@ -7,7 +7,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,12 +24,14 @@ from trtdiag.analysis.backend_times import Optimization, WholeTime
 from trtdiag.benchmark.clock import Timed
 from trtdiag.engine.inductor import compile_segment, package
 from trtdiag.engine.profiles import usual_inputs
+from trtdiag.engine.tensorrt.gpu import Gpu, Replay, Work
 from trtdiag.errors import EngineBuildError, UserError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
 from trtdiag.pipeline import latency
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.latency_choices import choices, least_sum, named, words
+from trtdiag.pipeline.program_times import replayed
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
@@ -139,6 +141,19 @@ class TestChoosing:
         state = compile_in_stages(_program(), OPTIONS, progress=told)
         assert [each.backend for each in state.compiled.manifests] == ["inductor", "reference", "inductor"]
 
+    def test_code_for_all_sizes_alone_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def compiled(_segment: Path, code: Path, _threads: int, how: Any) -> None:
+            if "shapes" in how:
+                raise EngineBuildError("no", because="no such tile", fix="x", reference="inductor-refused")
+            code.write_bytes(b"no code")
+
+        monkeypatch.setattr(compile_segment, "_compile", compiled)
+        _timed(monkeypatch, IN_TURNS, [10.0, 7.0, 3.0])
+        state = compile_in_stages(_program(), OPTIONS)
+        assert state.optimization is not None
+        (note,) = state.optimization.notes
+        assert note.endswith("may be slower at the sizes to tune for: no such tile")
+
     @pytest.mark.slow  # quick: the same of segments in PyTorch, in test_compiled_pytorch_segments.py
     def test_what_does_not_agree_or_is_hardly_faster_is_not_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         _timed(monkeypatch, IN_TURNS, [10.0, 9.81, 2.0])
@@ -169,6 +184,40 @@ class TestChoosing:
         assert [each.backend for each in state.compiled.manifests] == ["reference"]
         assert state.optimization is not None
         assert all("no compiler here" in block.refused["inductor"] for block in state.optimization.blocks)
+
+
+class HostGpu(Gpu):
+    """The CPU in the place of a GPU: a recording is the work itself."""
+
+    fails = ""
+    recorded = 0
+
+    def record(self, device: torch.device, work: Work) -> Replay:
+        self.recorded += 1
+        if self.fails:
+            raise RuntimeError(self.fails)
+        return partial(work, 7)
+
+
+@pytest.mark.parametrize("fails", ["", "operation not permitted when stream is capturing"])
+def test_a_block_is_timed_as_it_runs_in_a_recorded_program(fails: str) -> None:
+    calls: list[int] = []
+    gpu = HostGpu()
+    gpu.fails = fails
+    call = replayed(lambda: calls.append(1), torch.device("cpu"), gpu)
+    assert (gpu.recorded, len(calls)) == (1, 1)  # the first run is not recorded
+    call()
+    assert len(calls) == 2
+
+
+def test_a_block_that_does_not_run_is_timed_itself() -> None:
+    """So that the reason is told."""
+
+    def call() -> None:
+        raise RuntimeError("no kernel")
+
+    gpu = HostGpu()
+    assert (replayed(call, torch.device("cpu"), gpu), gpu.recorded) == (call, 0)
 
 
 def test_auto_is_the_usual_backend_with_the_fastest_way(monkeypatch: pytest.MonkeyPatch) -> None:

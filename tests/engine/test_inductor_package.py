@@ -50,11 +50,13 @@ def test_segments_are_saved_one_after_the_other(monkeypatch: pytest.MonkeyPatch)
 def test_code_for_the_usual_sizes_is_beside_that_for_all(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def compiled(_segment: Path, code: Path, _threads: int, how: Any) -> None:
         if refused and "shapes" in how:
-            raise EngineBuildError("no", because="x", fix="x", reference="inductor-refused")
+            raise EngineBuildError("no", because="no such tile", fix="x", reference="inductor-refused")
         code.write_text(str(how.get("shapes", "all")))
 
     monkeypatch.setattr(compile_segment, "_compile", compiled)
-    blob = compile_segment.compiled_bytes(_segment(), "cpu", USUAL)
+    told: list[str] = []
+    blob = compile_segment.compiled_bytes(_segment(), "cpu", USUAL, unusual=told.append)
+    assert told == (["no such tile"] if refused else [])
     plain, usual = package.Code(b"all"), package.Code(b"all", b"((4, 3),)", USUAL)
     assert package.Package.read(blob).code == (plain if refused else usual)
     # Where no size varies there is nothing that comes most.

@@ -50,12 +50,16 @@ class Builder:
         backend: Builds them.
         progress: Called with each longer step.
         parts: The profiles of each engine, where it has several.
+
+    Attributes:
+        unusual: Why segments of AOTInductor have no code for the sizes to tune for alone, which is mostly faster.
     """
 
     def __init__(self, backend: Backend, progress: Progress, parts: Sequence[SizeProfile] = ()) -> None:
         self._backend, self.progress, self._parts = backend, progress, parts
         self._last: tuple[tuple[ConvertedSegment, Engine], ...] = ()
         self._code: dict[tuple[str, ...], Future[bytes]] = {}
+        self.unusual: list[str] = []
 
     def all(self, state: State) -> tuple[Engine, ...]:
         """The engine of each network.
@@ -134,7 +138,7 @@ class Builder:
             self._code[key] = Future()
             self._code[key].set_exception(error)
         else:
-            self._code[key] = pool.submit(compiled_bytes, segment, device, usual, threads)
+            self._code[key] = pool.submit(compiled_bytes, segment, device, usual, threads, self.unusual.append)
 
     def _inductor(self, state: State, converted: ConvertedSegment) -> Engine:
         """The segment, compiled by AOTInductor.

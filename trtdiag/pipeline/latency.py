@@ -31,7 +31,7 @@ from trtdiag.pipeline.build import INDUCTOR, Builder, assembled, segments_of
 from trtdiag.pipeline.compile_pytorch_segments import with_compiled_segments
 from trtdiag.pipeline.latency_choices import choices, named, words
 from trtdiag.pipeline.plan_engines import convert_segments
-from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, module_of, typical, usual_arguments
+from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, module_of, replayed, typical, usual_arguments
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.shapes.profile import DimProfile
@@ -153,9 +153,11 @@ class _Search:
 
         wanted = [*(part.converted for part in first.values()), *self._state.converted]
         self._builder.ahead(self._state, wanted, meanwhile=built)
+        recorded = self._device.type == "cuda" and self._plan.options.cuda_graphs > 0
         for like, part in first.items():
+            own = {kind: replayed(call, self._device) if recorded else call for kind, call in calls[like].items()}
             with torch.no_grad():
-                found = take_turns(calls[like], ROUNDS, self._device)
+                found = take_turns(own, ROUNDS, self._device)
             part.times = {kind: typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}
             part.refused |= {kind: timed.failed for kind, timed in found.items() if timed.failed}
             times = ", ".join(f"{kind} {took:.3g} ms" for kind, took in part.times.items())
@@ -291,4 +293,8 @@ class _Search:
             for module, part, kind in zip(modules, parts, taken, strict=True)
         ]
         where = torch.cuda.get_device_name() if self._device.type == "cuda" else "the CPU"
-        return Optimization(dict(self._plan.sizes.opt), where, tuple(rows), tuple(wholes), tuple(notes))
+        unusual = (
+            f"AOTInductor has code for all sizes alone, which may be slower at the sizes to tune for: {why}"
+            for why in dict.fromkeys(self._builder.unusual)
+        )
+        return Optimization(dict(self._plan.sizes.opt), where, tuple(rows), tuple(wholes), (*notes, *unusual))

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,13 @@ _SHARED_LIBRARY = ":libstdc++.so.6"
 NO_COMPILER = "AOTInductor needs a C++ compiler (g++ or clang++), and on a GPU the Python package triton"
 
 
-def compiled_bytes(segment: ExportedProgram, device: str, usual: Shapes | None = None, threads: int = 1) -> bytes:
+def compiled_bytes(
+    segment: ExportedProgram,
+    device: str,
+    usual: Shapes | None = None,
+    threads: int = 1,
+    unusual: Callable[[str], object] = lambda _why: None,
+) -> bytes:
     """The bytes of a segment, compiled for this machine; several threads may call it at once.
 
     Args:
@@ -34,14 +40,21 @@ def compiled_bytes(segment: ExportedProgram, device: str, usual: Shapes | None =
         device: Its type.
         usual: The shapes of its inputs that come most.
         threads: How many kernels to compile at once.
+        unusual: Called with the reason where the usual shapes get no code of their own.
 
     Raises:
         EngineBuildError: ``inductor-refused``: AOTInductor cannot compile it; says why.
     """
-    return packed(segment, compiled_code(segment, device, usual, threads), device)
+    return packed(segment, compiled_code(segment, device, usual, threads, unusual), device)
 
 
-def compiled_code(segment: ExportedProgram, device: str, usual: Shapes | None = None, threads: int = 1) -> Code:
+def compiled_code(
+    segment: ExportedProgram,
+    device: str,
+    usual: Shapes | None = None,
+    threads: int = 1,
+    unusual: Callable[[str], object] = lambda _why: None,
+) -> Code:
     """The code of a segment, without its weights, compiled by processes of its own, which load it, too.
 
     Arguments and errors are those of ``compiled_bytes``.
@@ -57,7 +70,8 @@ def compiled_code(segment: ExportedProgram, device: str, usual: Shapes | None = 
         _compile(own, code, threads, how)
         try:
             of_usual.result()
-        except EngineBuildError:  # the code for all sizes runs for these, too
+        except EngineBuildError as error:  # the code for all sizes runs for these, too
+            unusual(error.because)
             return Code(code.read_bytes())
         return Code(code.read_bytes(), faster.read_bytes(), usual)
 
