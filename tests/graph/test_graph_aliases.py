@@ -94,4 +94,4 @@ def test_sizes_that_divide_by_a_size_of_0_are_not_known() -> None:
     tokens = sympy.Symbol("tokens", integer=True, positive=True)
     size: Any = SimpleNamespace(node=SimpleNamespace(expr=FloorDiv(tokens + 63, FloorDiv(tokens, 64))))
     assert aliases._numbers([[size, 7]], (1,)) is None
-    assert aliases._numbers([[size, 7]], (128,)) == [[95, 7]]
+    assert aliases._numbers([[size, 7]], (128,)) == ((95, 7),)

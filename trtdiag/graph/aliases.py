@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, cycle
+from typing import TypeAlias
 
 import torch
 from torch.fx import Graph, Node
@@ -35,6 +36,8 @@ _NOT_ANNOTATED = frozenset(
         *("aten::unsafe_chunk", "aten::unsafe_split", "aten::unsafe_split_with_sizes", "aten::conj_physical"),
     }
 )
+_Numbers: TypeAlias = tuple[tuple[int, ...], ...]
+"""Sizes and strides of a tensor, and the sizes that it is to have."""
 _LOOKED_AT = _RESHAPES | _IN_ORDER_OR_COPY | _CAST_OR_SAME | {"aten::sum_to_size", "aten::conj_physical"}
 
 
@@ -119,7 +122,8 @@ def _is_view(before: torch.Tensor, after: torch.Tensor | None, *, perhaps: bool)
     return _views(_numbers(lists, (1,)), in_order=after is None) is not False
 
 
-def _views(numbers: Sequence[Sequence[int]] | None, *, in_order: bool) -> bool | None:
+@lru_cache(maxsize=4096)  # layers of a network ask the same
+def _views(numbers: _Numbers | None, *, in_order: bool) -> bool | None:
     """Whether a tensor of some sizes and strides has a view of other sizes; ``None`` where the numbers do not fit."""
     if numbers is None or math.prod(numbers[0]) != math.prod(numbers[2]):
         return None
@@ -133,9 +137,9 @@ def _views(numbers: Sequence[Sequence[int]] | None, *, in_order: bool) -> bool |
     return True
 
 
-def _in_example(lists: Sequence[Sequence[int | torch.SymInt]]) -> list[list[int]] | None:
+def _in_example(lists: Sequence[Sequence[int | torch.SymInt]]) -> _Numbers | None:
     """Sizes of the example; ``None`` where one is not known, or is dynamic and 0 or 1."""
-    numbers = [[size if isinstance(size, int) else size.node.hint for size in sizes] for sizes in lists]
+    numbers = tuple(tuple(size if isinstance(size, int) else size.node.hint for size in sizes) for sizes in lists)
     for found, sizes in zip(numbers, lists, strict=True):
         dynamic = [number for number, size in zip(found, sizes, strict=True) if not isinstance(size, int)]
         if any(number is None or number < 2 for number in dynamic):
@@ -143,7 +147,7 @@ def _in_example(lists: Sequence[Sequence[int | torch.SymInt]]) -> list[list[int]
     return numbers
 
 
-def _numbers(lists: Sequence[Sequence[int | torch.SymInt]], values: Sequence[int]) -> list[list[int]] | None:
+def _numbers(lists: Sequence[Sequence[int | torch.SymInt]], values: Sequence[int]) -> _Numbers | None:
     """Sizes where the symbols, by name, have the values in turn; ``None`` where one is no natural number then."""
     exprs = [[size if isinstance(size, int) else size.node.expr for size in sizes] for sizes in lists]
     symbols = {symbol for expr in chain(*exprs) if not isinstance(expr, int) for symbol in expr.free_symbols}
@@ -154,7 +158,7 @@ def _numbers(lists: Sequence[Sequence[int | torch.SymInt]], values: Sequence[int
         return None
     if not all(isinstance(number, int) or (number.is_Integer and number >= 0) for number in chain(*found)):
         return None
-    return [[int(number) for number in each] for each in found]
+    return tuple(tuple(int(number) for number in each) for each in found)
 
 
 def alias_roots(graph: Graph, reader: NodeReader | None = None, *, perhaps: bool = False) -> dict[Node, Node]:
