@@ -211,6 +211,7 @@ def test_a_failure_about_something_else_has_no_root_in_the_dims() -> None:
     assert by_rule["ART802"].root is None
     assert by_rule["ART802"].fix is not None
     assert "line that torch names" in by_rule["ART802"].fix.title
+    assert "trtdiag fix-dims tells whether the inputs" in by_rule["ART802"].fix.title
 
 
 def test_a_failure_without_a_word_still_has_evidence() -> None:

@@ -119,6 +119,16 @@ def test_guards_of_a_refused_export_come_with_their_lines() -> None:
     assert "return x.reshape(x.shape[0], -1, 2)" in lines
 
 
+def test_a_key_that_is_missing_is_told_as_one() -> None:
+    class Broken(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyError("scale")
+
+    program = capture((Broken(), (torch.randn(2, 7),), {}, None))
+    assert program.failure is not None
+    assert program.failure.message == "KeyError: 'scale'"
+
+
 def test_an_export_that_cannot_work_leaves_a_program_without_a_graph() -> None:
     class Broken(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

@@ -100,6 +100,7 @@ _OF_GATHERED = "torch.export takes no dynamic_shapes where forward has **keyword
 def export_failure(error: BaseException, relaxed: str | None) -> ExportFailure:
     """The failure as a value, with torch's own advice about other tools cut off."""
     message = str(getattr(error, "msg", None) or error)
+    message = f"KeyError: {message}" if type(error) is KeyError else message  # else it is the key alone
     told = f"{_OF_GATHERED} ({message})" if message == _GATHERED else message.split(_ADVICE)[0].strip()
     return ExportFailure(
         type(error).__name__, told, relaxed, user_stack(error), tracing_finished(error), values_of_data(error)

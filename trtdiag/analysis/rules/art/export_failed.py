@@ -20,6 +20,10 @@ _MOST_LINES = 8
 
 _CHANGE_DIMS = "change dynamic_shapes as the findings about guards and dims say; trtdiag fix-dims tries it out"
 _CHANGE_LINE = "change the line that torch names, then export again; trtdiag fix-dims names the checks that it needs"
+_NO_LINE = (
+    "there is no line that torch names: trtdiag fix-dims tells whether the inputs, dynamic_shapes or the model are at"
+    " fault"
+)
 _OTHER_WORDS = (
     "every guard holds for these sizes, and torch cannot see it: declare them in words that it does not compare"
 )
@@ -70,7 +74,7 @@ def export_failed(program: Program, dims: DimSystem) -> Iterator[Hit]:
         facts.append(Evidence("every guard that was read holds over the declared ranges", "the guards table"))
         fix = _DEFER if dims.declaration is None else Fix(_OTHER_WORDS, Applicability.SAFE, dims.declaration.code)
     else:
-        fix = Fix(_CHANGE_DIMS if roots else _CHANGE_LINE)
+        fix = Fix(_CHANGE_DIMS if roots else _NO_LINE if failure.stack.best is None else _CHANGE_LINE)
     yield Hit(
         f"torch.export failed: {lines[0] if lines else failure.error_type}",
         tuple(facts),

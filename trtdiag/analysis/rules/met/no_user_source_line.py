@@ -52,7 +52,8 @@ def no_user_source_line(program: Program, checked: Checked) -> Iterator[Hit]:
 def _hits(program: Program, bare: list[LocatedNode], ops: int, reason: str, fix: Fix) -> Iterator[Hit]:
     for located in bare:
         if len(bare) == ops:
-            message = f"none of the {amount(ops, 'op')} carries a source line outside torch"
+            which = f"none of the {ops:,} ops" if ops > 1 else "no op"
+            message = f"{which} carries a source line outside torch"
         else:
             message = f"{len(bare):,} of {amount(ops, 'op')} carry no source line outside torch, first {bare[0].name}"
         yield Hit(
