@@ -176,3 +176,10 @@ def test_torchscript_is_refused_wherever_a_module_is_taken() -> None:
     ):
         with pytest.raises(CaptureError, match="a TorchScript module cannot be exported"):
             call()
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((2, 3), torch.int3), ((10**18, 3), torch.float32)])
+def test_what_no_example_can_be_made_of_is_refused(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    with pytest.raises(ArgumentError, match="no example can be made of an input of") as refused:
+        module_inputs(Square(), [Input(shape, dtype=dtype)])
+    assert refused.value.because

@@ -7,7 +7,8 @@ are asked for with the same sizes then share one ``Dim``, which says what the mo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -28,7 +29,7 @@ from trtdiag.frontend.sized_inputs import SEED
 from trtdiag.frontend.torch_private import replacements, symbol_sources
 from trtdiag.frontend.user_code import refuse_torchscript
 from trtdiag.grouping import grouped
-from trtdiag.wording import shown
+from trtdiag.wording import first_line, shown
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 """Each an ``Input``, a tensor (an example with fixed sizes), a plain value, or a list, tuple or dict of those."""
@@ -173,7 +174,7 @@ def module_inputs(module: Any, inputs: Any, beside: Sequence[Any] = ()) -> Modul
     generator = torch.Generator().manual_seed(SEED)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     # Tensors without content, for their places among the inputs.
-    plain = [torch.empty(each.opt, device="meta") if isinstance(each, Input) else each for each in leaves]
+    plain = [_place(each) if isinstance(each, Input) else each for each in leaves]
     args, kwargs = pytree.tree_unflatten(plain, spec)
     shapes = nested_inputs(Recipe(module, args, kwargs, None))
     dims: list[AskedDim] = []
@@ -208,10 +209,15 @@ def _called_with(module: torch.nn.Module, inputs: Any) -> tuple[tuple[Any, ...],
         raise ArgumentError(
             f"the forward of {type(module).__name__} does not take these inputs",
             because=f"{error}; it takes {', '.join(signature.parameters) or 'nothing'}",
-            fix=f"give {wanted}",
+            fix=f"give {wanted}; on the command line --inputs NAME=SIZES for each",
             reference="wrong-argument",
         ) from error
     return bound.args, bound.kwargs
+
+
+def _place(asked: Input) -> torch.Tensor:
+    with _making(asked):
+        return torch.empty(asked.opt, device="meta")
 
 
 def _dims(name: str, asked: Input) -> list[AskedDim]:
@@ -231,9 +237,24 @@ def _example(asked: Input, dims: Sequence[AskedDim], device: torch.device, gener
         shape[dim.index] = dim.example
     if device.type == "meta":
         return torch.empty(shape, dtype=asked.dtype, device=device)
-    if asked.dtype.is_floating_point or asked.dtype.is_complex:
-        return torch.randn(shape, generator=generator).to(device, asked.dtype)
-    return torch.ones(shape, dtype=asked.dtype, device=device)
+    with _making(asked):
+        if asked.dtype.is_floating_point or asked.dtype.is_complex:
+            return torch.randn(shape, generator=generator).to(device, asked.dtype)
+        return torch.ones(shape, dtype=asked.dtype, device=device)
+
+
+@contextmanager
+def _making(asked: Input) -> Iterator[None]:
+    """Around what makes a tensor of an input: some dtypes have a name and no kernels (int3), some sizes no memory."""
+    try:
+        yield
+    except (NotImplementedError, RuntimeError) as error:
+        raise ArgumentError(
+            f"no example can be made of an input of {str(asked.dtype).removeprefix('torch.')} and {shown(asked.opt)}",
+            because=first_line(error),
+            fix="ask for another dtype or for smaller sizes, or give a tensor of yours as the example, from Python",
+            reference="wrong-argument",
+        ) from error
 
 
 def _spec(node: Node, dims: Mapping[str, Any]) -> Any:
