@@ -183,6 +183,15 @@ def test_empty_and_unwritable_values_are_refused_by_name(
         *((["compile", "m.pt2", "--engine-cache", place], "'--engine-cache'") for place in ("~nosuchuser", "x" * 300)),
         *((["analyze", "m.pt2", "-o", place], "'-o' / '--output'") for place in ("", ".", "/", "x" * 300)),
         *((["analyze", "m.pt2", "--json", place], "'--json'") for place in ("", "x" * 300, "~nosuchuser/a.json")),
+        *(
+            ([*line, "-"], "- stands for standard output")
+            for line in (
+                ["analyze", "m.pt2", "-o"],
+                ["analyze", "m.pt2", "--trace"],
+                ["compile", "m.pt2", "-o"],
+                ["fix-dims", "error.log", "--write"],
+            )
+        ),
         *((["analyze", "m.pt2", "--import", name], "--import") for name in ("", ".", "..", ".json", "a..b", "x" * 300)),
         *((["verify", "c.ep", "--point-s", number], "'--point-s'") for number in ("nan", "inf", "-1", "²", DIGITS)),
         *((["fix-dims", "error.log", "--time-limit", number], "'--time-limit'") for number in ("nan", "inf", "0")),

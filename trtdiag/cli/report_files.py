@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _written(words: str) -> dict[str, Any]:
-    return {"type": OutputFile(), "metavar": "PATH", "help": words}
+    return {"type": OutputFile(or_stream=True), "metavar": "PATH", "help": words}
 
 
 REPORT_OPTIONS: Options = {

@@ -49,11 +49,17 @@ class Place(click.Path):
 
 
 class OutputFile(Place):
-    """A file to write."""
+    """A file to write; where it may be standard output, that is ``-``."""
+
+    def __init__(self, *args: Any, or_stream: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.or_stream = or_stream
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Give the path; it is no folder."""
         place = super().convert(value, param, ctx)
+        if str(value) == "-" and not self.or_stream:
+            self.fail("- stands for standard output, where this cannot go; ./- is a file of that name", param, ctx)
         if not Path(place).name:
             self.fail(f"{str(place)!r} is a folder, and a file is written", param, ctx)
         return place
