@@ -94,3 +94,12 @@ def test_what_a_program_holds_is_read_once(calls: Any) -> None:
 
 def _partition(full: bool) -> trtdiag.PartitionOptions:
     return trtdiag.PartitionOptions(require_full=full)
+
+
+def test_what_is_known_of_sizes_is_worked_out_once_for_all_ops(calls: Any) -> None:
+    facts = calls("trtdiag.convert.support", "ShapeConstraints")
+    builders = calls("trtdiag.convert.support", "NetworkBuilder")
+    trtdiag.analyze(asked())
+    assert len(facts) == 1
+    assert len(builders) > 5
+    assert all(not args for args in builders)

@@ -23,7 +23,7 @@ from trtdiag.graph.operators import OpOverload, named_arguments, operator_of, sh
 from trtdiag.graph.quantizers import QUANTIZED_DTYPES
 from trtdiag.graph.recurrent import why_not_unrolled
 from trtdiag.graph.values import NumberValue, TensorValue
-from trtdiag.network import DType, NetworkBuilder, Value
+from trtdiag.network import DType, NetworkBuilder, ShapeConstraints, Value
 from trtdiag.shapes.symbols import is_backed
 from trtdiag.symbolic import BoundsCache, Expr, free_symbols, is_condition
 
@@ -71,6 +71,7 @@ class _Trials:
         ranges = source.ranges
         self._endless = {name for name, own in ranges.items() if own.max is None and not is_backed(name)}
         self._bounds = BoundsCache(ranges)
+        self._facts = ShapeConstraints(ranges, source.given)
 
     def limit(self, node: Node) -> Limit | None:
         op = operator_of(node)
@@ -111,7 +112,7 @@ class _Trials:
 
     def _trial(self, node: Node) -> Limit | None:
         source, converter = self._source, converter_of(node.target)
-        builder = NetworkBuilder(source.ranges, source.given)
+        builder = NetworkBuilder(facts=self._facts.for_another())
         asked: dict[Expr, Value] = {}
 
         def ask(expr: Expr) -> Value:

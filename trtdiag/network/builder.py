@@ -35,6 +35,7 @@ class NetworkBuilder:
         definitions: What symbols stand for that name a size which no input gives otherwise: proofs look through them,
             and they may name symbols that no input gives.  Those need a range in ``ranges`` too.
         keys: Where the keys of weights are remembered; shared between builders, each weight is hashed once.
+        facts: The first three as they were worked out before.
     """
 
     arithmetic: Arithmetic
@@ -46,8 +47,9 @@ class NetworkBuilder:
         definitions: Mapping[str, Expr] | None = None,
         *,
         keys: WeightKeys | None = None,
+        facts: ShapeConstraints | None = None,
     ) -> None:
-        self.facts = ShapeConstraints(ranges or {}, given, definitions)
+        self.facts = ShapeConstraints(ranges or {}, given, definitions) if facts is None else facts
         self._keys = keys if keys is not None else WeightKeys()
         self._tensors: list[Tensor] = []
         self._inputs: list[Port] = []

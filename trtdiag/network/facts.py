@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cache
 
 from trtdiag.shapes.shape_constraints import Ask, Demand, elements
@@ -67,6 +68,10 @@ class ShapeConstraints:
         self._same = _representatives(self._premises)
         self._proven = cache(self._shown)
 
+    def for_another(self) -> ShapeConstraints:
+        """The same for another network, which may add conditions of its own; what is shown of one is shown of both."""
+        return copy(self)
+
     def same_as(self, name: str, size: Expr) -> Sym:
         """A new symbol that is always equal to a size: a condition of the network, which nothing has shown."""
         self.ranges = {**self.ranges, name: bounds(size, self.ranges).range}
@@ -79,7 +84,7 @@ class ShapeConstraints:
         self.given = (*self.given, condition)
         self._premises = (*self._premises, self._premise(condition))
         self._same = _representatives(self._premises)
-        self._proven.cache_clear()
+        self._proven = cache(self._shown)  # the old answers may be another network's, too
 
     def expanded(self, node: Tree) -> Tree:
         """``node`` with defined symbols replaced by what they are made of, in normal form."""
