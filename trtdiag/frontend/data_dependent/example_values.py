@@ -27,6 +27,7 @@ _OWN = str(Path(__file__).resolve().parent.parent)
 _TORCH = str(Path(torch.__file__).resolve().parent) + os.sep  # torchvision stands beside it
 _SHAPES_LOG = "torch.fx.experimental.symbolic_shapes"
 _VALUE_SETTER = "set_real_tensor_prop_unbacked_vals"
+_COMPARE = "_maybe_infer_fake_kernel_from_pytree_out"
 
 
 @dataclass
@@ -122,10 +123,12 @@ def _noting(values: DataValues) -> Iterator[None]:
 
 @contextmanager
 def _as_the_model_runs() -> Iterator[None]:
-    """Mend two faults of the real tensors that torch carries along (seen in 2.13 and 2.15).
+    """Mend three faults of the real tensors that torch carries along (seen in 2.13 and 2.15).
 
     The copy of a parameter is left as empty memory, since torch copies a plain tensor and no class of it.  An op that
     writes in place writes twice where torch takes it apart to find its fake result: once itself, once by its parts.
+    The export ends where a fake result differs from the real one, as parts of its own ops do in their dtype, or where
+    an op gives an empty list.
     """
     copy, clone, dispatch = meta_utils._safe_copy, meta_utils._safe_clone, FakeTensorMode._dispatch_impl
     inside: list[bool] = []  # whether each op that is being taken apart, outermost first, writes in place
@@ -148,6 +151,7 @@ def _as_the_model_runs() -> Iterator[None]:
         _replaced(meta_utils, "_safe_copy", lambda target, source: copy(target, plain(source))),
         _replaced(meta_utils, "_safe_clone", lambda source: clone(plain(source))),
         _replaced(FakeTensorMode, "_dispatch_impl", dispatched),
+        _replaced(FakeTensorMode, _COMPARE, lambda _mode, _func, _fake_in, _real_in, fake_out, _real_out: fake_out),
     ):
         yield
 
