@@ -73,7 +73,7 @@ def test_errors_stop_it_unless_forced() -> None:
     with pytest.raises(DiagnosisError) as caught:
         trtdiag.compile(unbounded(), backend="reference")
     assert caught.value.because == (  # equal findings once
-        "SYM201 x2 A dynamic dim has no upper bound, so no optimization profile can be made."
+        "SYM201 x2: A dynamic dim has no upper bound, so no optimization profile can be made"
     )
     assert caught.value.report is not None
     assert caught.value.exit_code == 1
@@ -82,8 +82,10 @@ def test_errors_stop_it_unless_forced() -> None:
 
 
 def test_a_refused_export_has_nothing_to_compile() -> None:
-    with pytest.raises(DiagnosisError, match="severity ERROR"):
+    with pytest.raises(DiagnosisError, match="severity ERROR") as caught:
         trtdiag.compile(refused(), backend="reference")
+    assert "ART802: torch.export refused" in caught.value.because
+    assert ".;" not in f"{caught.value.because};", "sentences of one list end in no full stop"
 
 
 @pytest.mark.slow  # quick: test_sizes_to_tune_for, in tests/cli/test_compile_cli.py

@@ -116,6 +116,19 @@ class Pairs(nn.Module):
         return picture.reshape(-1, 2, picture.shape[1]).sum(1)
 
 
+class OfPowers(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.relu() if x.shape[0] & (x.shape[0] - 1) == 0 else x
+
+
+def test_what_is_not_proven_is_not_told_as_what_to_declare() -> None:
+    report = trtdiag.analyze((OfPowers(), (torch.randn(8, 3),), {}, {"x": {0: Dim("n", min=2, max=64)}}))
+    lines = printed(report).splitlines()
+    at = lines.index("What to declare, as far as is known (a condition was not read; trtdiag fix-dims")
+    assert lines[at + 1] == "  tries it out):"
+    assert "What to declare:" not in lines
+
+
 @pytest.mark.slow  # quick: a picture is saved, in test_browser_charts.py
 def test_code_to_copy_is_whole_however_narrow_the_terminal() -> None:
     shapes = {"picture": {0: Dim("height_of_the_picture", min=4, max=40)}}

@@ -38,7 +38,9 @@ def refuse_errors(report: Report, *, force: bool) -> None:
         return
     counts = Counter((finding.rule, finding.title) for finding in found)
     named = list(counts.items())[:MOST_NAMED]
-    told = "; ".join(f"{rule}{f' x{count:,}' if count > 1 else ''} {title}" for (rule, title), count in named)
+    told = "; ".join(
+        f"{rule}{f' x{count:,}' if count > 1 else ''}: {title.rstrip('.')}" for (rule, title), count in named
+    )
     rest = len(found) - sum(count for _, count in named)
     more = f"; and {rest} more" if rest else ""
     error = DiagnosisError(

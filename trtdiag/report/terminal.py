@@ -93,7 +93,7 @@ def summary(
         parts += [Text(""), *_finding(found, analysis, width)]
     declared = merged_dynamic_shapes(analysis)
     if declared is not None:
-        parts += [Text(""), Text("What to declare:", style="bold"), Text(""), unbroken(visible(declared))]
+        parts += [Text(""), hanging(2, (_declare_words(analysis), "bold")), Text(""), unbroken(visible(declared))]
     elif any(row.state not in _FINE_STATES for row in analysis.dims.rows):
         parts += [Text(""), *_dims(analysis.dims.rows, width)]
     parts.append(Text(""))
@@ -102,6 +102,14 @@ def summary(
     parts += _ending(analysis, source)
     parts.extend(unbroken(f"report: {visible(path)}") for path in paths)
     return Group(*parts)
+
+
+def _declare_words(analysis: Analysis) -> str:
+    declaration = analysis.dims.declaration
+    if declaration is None or declaration.proof.proven:
+        return "What to declare:"
+    why = one_line(declaration.proof.detail, _LONGEST_MESSAGE_CHARS)
+    return f"What to declare, as far as is known ({why or 'it is not proven'}; trtdiag fix-dims tries it out):"
 
 
 def _headline(analysis: Analysis, result: Verdict) -> RenderableType:
