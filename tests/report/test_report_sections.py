@@ -97,6 +97,11 @@ def test_a_program_of_which_nothing_goes_into_engines_says_so() -> None:
     assert report.rendering.view["verdict"]["headline"].endswith("nothing goes into an engine")
 
 
+def test_one_op_that_stays_is_told_as_one() -> None:
+    report = trtdiag.analyze((torch.nn.Dropout(), (torch.randn(3, 5),), {}, None), target="11.4")
+    assert "Nothing goes into an engine: its one op stays in PyTorch" in words(section(report, "splits"))
+
+
 def test_coverage_counts_every_call_once(blocks: Report) -> None:
     facts = facts_of(blocks)
     found = op_coverage(facts)

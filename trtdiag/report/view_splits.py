@@ -80,7 +80,8 @@ def _summary(facts: PartitionFacts) -> str:
     if not every:
         return "The program computes nothing."
     if not engines:
-        return f"Nothing goes into an engine: all {amount(every, 'op')} stay in PyTorch."
+        stay = f"all {every:,} ops stay" if every > 1 else "its one op stays"
+        return f"Nothing goes into an engine: {stay} in PyTorch."
     text = f"{inside:,} of {amount(every, 'op')} in {amount(engines, 'engine')}"
     if inside == every and engines == 1:
         return f"Nothing splits the program: {text}."

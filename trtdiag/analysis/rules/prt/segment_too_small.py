@@ -40,7 +40,7 @@ def segment_too_small(facts: PartitionFacts) -> Iterator[Hit]:
     gain = f"{amount(more, 'engine')} more" if more > 0 else f"{amount(free.segments_after, 'engine')}"
     for left in facts.small:
         yield Hit(
-            f"{told} in segments of fewer than {least} ops that compute stay in PyTorch"
+            f"{told} in segments of fewer than {least} ops that compute stay{'s' * (len(facts.small) == 1)} in PyTorch"
             + ("; nothing of the program goes into an engine" if none_left else ""),
             (
                 Evidence(
