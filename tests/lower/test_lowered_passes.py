@@ -20,6 +20,8 @@ from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.lower.metadata import check_metadata
 from trtdiag.lower.pass_order import PASSES, Pass
 from trtdiag.lower.passes.constants import LIMIT_BYTES
+from trtdiag.options import CompileOptions
+from trtdiag.pipeline.compile import compile_in_stages
 
 X = (torch.randn(3, 6),)
 
@@ -123,6 +125,35 @@ def test_what_is_random_or_changed_is_not_folded() -> None:
     _, lowered = lowered_of(exported_of(Holds()))
     assert {"aten.exp.default", "aten.rand.default"} <= targets(lowered)
     assert not folded(lowered)
+
+
+class Masks(nn.Module):
+    """Attention with masks that a model makes itself: those of transformers without padding, and one of the data."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        batch, count = x.shape[:2]
+        places, q = torch.arange(count), x.reshape(batch, count, 2, -1).transpose(1, 2)
+        full = (places[None, None, :, None] + 0 >= 0).expand(batch, -1, count, count)
+        both = places.new_ones((), dtype=torch.bool) & (places < 11)[None, None, None, :]
+        nearly = (places >= 1)[None, None, None, :].expand(batch, -1, count, count)
+        own = (x.sum(2) > 0)[:, None, None, :]
+        attend = nn.functional.scaled_dot_product_attention
+        return (attend(q, q, q, full), attend(q, q, q, attn_mask=both), attend(q, q, q, nearly), attend(q, q, q, own))
+
+
+def test_masks_of_attention_that_mask_nothing_go() -> None:
+    module, example = Masks(), (torch.randn(2, 5, 8),)
+    dims = ({0: Dim("batch", min=1, max=4), 1: Dim("places", min=2, max=11)},)
+    state = compile_in_stages((module, example, {}, dims), CompileOptions("11.4", "reference"))
+    assert changed(state.plan.lowered, "attention masks") == 2
+    attention = state.plan.lowered.graph_module.graph.find_nodes(
+        op="call_function", target=torch.ops.aten.scaled_dot_product_attention.default
+    )
+    assert [len(node.args) > 3 and node.args[3] is not None for node in attention] == [False, False, True, True]
+    for shape in ((1, 2, 8), (2, 5, 8), (4, 11, 8)):
+        x = torch.randn(shape)
+        # Two kernels of attention, which add up in another order.
+        torch.testing.assert_close(state.compiled(x), module(x), rtol=1e-4, atol=1e-5)
 
 
 def test_axes_and_indices_count_from_the_front() -> None:
