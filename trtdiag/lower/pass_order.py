@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trtdiag.lower.draft import Draft
-from trtdiag.lower.passes.attention_masks import leave_full_masks_out
+from trtdiag.lower.passes.attention_masks import take_masks_out
 from trtdiag.lower.passes.axes import count_from_the_front
 from trtdiag.lower.passes.complex_numbers import write_complex_as_pairs
 from trtdiag.lower.passes.constants import fold_constants
@@ -33,7 +33,7 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass("attention masks", leave_full_masks_out, "first: what is known of a mask is known by its name in the program"),
+    Pass("attention masks", take_masks_out, "first: what is known of a mask is known by its name in the program"),
     Pass("nested graphs", inline_nested_graphs, "early: every other pass then sees the ops in them"),
     Pass("assertions", take_assertions_out, "early: they would keep alive, and have traced, what only they read"),
     Pass("hidden views", take_hidden_views_apart, "before in-place, which must know every view of what is changed"),
