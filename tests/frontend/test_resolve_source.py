@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -270,6 +273,20 @@ def test_a_folder_of_hugging_face_is_a_source(name: str, weights: bool, tmp_path
     else:
         with pytest.raises(UserError, match="without weights"):
             trtdiag.compile(tmp_path, backend="reference")
+
+
+def test_a_config_without_an_architecture_is_refused_in_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = ModuleType("transformers")
+    empty.__spec__ = ModuleSpec("transformers", None)
+    monkeypatch.setitem(sys.modules, "transformers", empty)
+    for written, message in (("{}", "names no architecture"), ('{"architectures": ["No"]}', "the architecture 'No'")):
+        (tmp_path / "config.json").write_text(written)
+        with pytest.raises(CaptureError, match=message) as caught:
+            resolve_source(tmp_path)
+        assert caught.value.reference == "folder-not-readable"
+        assert "\n" not in caught.value.because
 
 
 @pytest.mark.slow

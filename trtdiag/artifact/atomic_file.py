@@ -32,6 +32,6 @@ def not_written(path: str | os.PathLike[str], error: OSError) -> ArtifactError:
     return ArtifactError(
         f"{os.fspath(path) or repr('')} cannot be written",
         because=f"the operating system says: {error.strerror or error}",
-        fix="choose a folder that exists, with space, in which you may write",
+        fix="name a file in a folder that exists, with space, in which you may write",
         reference="file-not-written",
     )

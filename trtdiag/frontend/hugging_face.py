@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -161,18 +162,21 @@ def _model(folder: Path, *, meta: bool) -> torch.nn.Module:
             fix="pip install transformers",
             reference="transformers-missing",
         )
-    with users_code(
+    names = config.get("architectures")
+    name = names[0] if isinstance(names, list) and names else None
+    making = partial(
+        users_code,
         f"the model of {folder.name}",
         reference="factory-failed",
         fix="load it in Python, and give a factory; --debug shows the whole traceback",
-    ):
+    )
+    with making():
         import transformers
 
-        names = config.get("architectures")
-        name = names[0] if isinstance(names, list) and names else None
         made = getattr(transformers, name, None) if isinstance(name, str) else None
-        if made is None:
-            raise _no_class(folder, name, has_code="auto_map" in config)
+    if made is None:
+        raise _no_class(folder, name, has_code="auto_map" in config)
+    with making():
         settings = made.config_class.from_pretrained(folder, local_files_only=True)
         for part in (settings, settings.get_text_config()):
             if getattr(part, "use_cache", None):
@@ -251,9 +255,14 @@ def _batched(sizes: tuple[int, ...]) -> Input:
 
 
 def _no_class(folder: Path, name: object, *, has_code: bool) -> CaptureError:
-    why = "its own code lies beside it, which is not run" if has_code else "the installed transformers has none"
+    why = "the installed transformers has none"
+    if has_code:
+        why = "its own code lies beside it, which is not run"
+    elif name is None:
+        why = 'it has no "architectures": it may be the config of a part of a model, or of another library'
+    named = "no architecture" if name is None else f"the architecture {name!r}"
     return CaptureError(
-        f"{folder.name}/{CONFIG} names the architecture {name!r}",
+        f"{folder.name}/{CONFIG} names {named}",
         because=why,
         fix="load the model in Python, and give a factory (package.module:factory)",
         reference="folder-not-readable",

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NoReturn, Protocol
 
-from trtdiag.errors import CaptureError
+from trtdiag.errors import CaptureError, TrtdiagError
 from trtdiag.graph.source import OWN, Frame
 
 
@@ -193,7 +193,7 @@ def imported_file(path: Path) -> ModuleType:
 def said(error: BaseException) -> str:
     """The kind of an exception and its text, where that has one: it is the user's code, too."""
     try:
-        text = str(error)
+        text = f"{error.message}: {error.because}" if isinstance(error, TrtdiagError) else str(error)
     except Exception:  # raised by a __str__ of the user
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
