@@ -12,9 +12,13 @@ from torch.export import Dim, export
 
 from tests.harness.rows import thinned
 from trtdiag.analysis.finding import Severity
+from trtdiag.dims.declare import sizes_refused_by_rounding
 from trtdiag.dims.system import dim_system
 from trtdiag.frontend.capture import capture
+from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.pipeline.analyze import analyze
+from trtdiag.symbolic.build import mul
+from trtdiag.symbolic.expr import Sym
 from trtdiag.symbolic.ranges import Range
 
 
@@ -151,3 +155,21 @@ def test_a_squeeze_of_a_dim_that_may_be_1_is_a_condition_that_torch_does_not_wri
         assert each.message == "guard rows != 1 breaks the declared range of rows: rows = 2 works, rows = 1 fails"
         assert each.fix is not None
         assert 'Dim("rows", min=2, max=300)' in each.fix.code
+
+
+@pytest.mark.parametrize(
+    ("scales", "refused"),
+    [
+        ((5, 7), {"x.shape[0]": 45, "y.shape[0]": 63}),
+        ((5, 10), None),  # a whole number of times
+        ((1, 7), None),  # the Dim itself is an input
+        ((5, 5), None),
+    ],
+)
+def test_sizes_that_torch_refuses_for_rounding_its_fractions(
+    scales: tuple[int, int], refused: dict[str, int] | None
+) -> None:
+    dims = [InputDim(name, 0, mul(scale, Sym("n"))) for name, scale in zip("xy", scales, strict=True)]
+    inputs = [InputTensor(dim.input, dim.input, torch.float32, (dim,)) for dim in dims]
+    assert list(sizes_refused_by_rounding(inputs, {"n": Range(1, 64)})) == ([] if refused is None else [refused])
+    assert list(sizes_refused_by_rounding(inputs, {"n": Range(1, 8)})) == []

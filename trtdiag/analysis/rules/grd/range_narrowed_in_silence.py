@@ -71,8 +71,8 @@ def range_narrowed_in_silence(program: Program, dims: DimSystem) -> Iterator[Hit
 def _rounded(sizes: Mapping[str, int]) -> Hit:
     told = ", ".join(f"{site} = {size}" for site, size in sizes.items())
     return Hit(
-        f"{told}: the program refuses these sizes, which its Dim takes, for torch compares sizes of one Dim by"
-        " fractions, in floats, which are rounded",
+        f"the program refuses {told}, which its Dim takes: torch compares sizes of one Dim by fractions, in floats,"
+        " which are rounded",
         (Evidence(f"{told} is the first, and others may be refused, too", "the program's own check of its inputs"),),
         Place(),
         Fix("call it at other sizes, or without that check: program.module(check_guards=False)"),
