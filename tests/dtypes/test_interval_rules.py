@@ -102,15 +102,6 @@ TIGHT = {
     "scalar_tensor": lambda x, y: torch.scalar_tensor(6, dtype=torch.int64) + 0 * x,
     "shift_right": lambda x, y: (x + 3) >> 1,
     "in_place": lambda x, y: x.clone().add_(4).mul_(2),
-    "ge_always": lambda x, y: x >= -3,
-    "ge_never": lambda x, y: x >= 6,
-    "gt_maybe": lambda x, y: x > -3,
-    "gt_never": lambda x, y: x > 5,
-    "lt_always": lambda x, y: torch.lt(x - 9, y),
-    "lt_maybe": lambda x, y: x < y,
-    "le_always": lambda x, y: torch.arange(x.shape[0]) <= y + 5,
-    "le_never": lambda x, y: y + 5 <= x,
-    "and_always": lambda x, y: (x >= -3) & (y > 0),
 }
 # Rules that only promise that every value lies inside.
 LOOSE = {
@@ -148,8 +139,6 @@ LOOSE = {
     "nonzero_static": lambda x, y: torch.nonzero_static(x, size=4, fill_value=-1),
     "bits_of_floats": lambda x, y: x.to(torch.float64).view(torch.int64),
     "write_into_a_view": lambda x, y: _written(x, y),
-    "le_of_one_size": lambda x, y: torch.arange(x.shape[0]) <= x.shape[0] - 1,
-    "ge_of_floats": lambda x, y: x.to(torch.float32).clamp(0, 1) >= 0,
 }
 
 

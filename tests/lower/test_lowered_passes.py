@@ -135,7 +135,7 @@ class Masks(nn.Module):
         batch, count = x.shape[:2]
         places, q = torch.arange(count), x.reshape(batch, count, 2, -1).transpose(1, 2)
         full = (places[None, None, :, None] + 0 >= 0).expand(batch, -1, count, count)
-        both = places.new_ones((), dtype=torch.bool) & (places < 11)[None, None, None, :]
+        both = places.new_ones((), dtype=torch.bool) & (places > -1)[None, None, None, :]
         nearly = (places >= 1)[None, None, None, :].expand(batch, -1, count, count)
         own = (x.sum(2) > 0)[:, None, None, :]
         attend = nn.functional.scaled_dot_product_attention
@@ -164,17 +164,31 @@ def _written(places: Tensor) -> Tensor:
     return keys[None, :] <= places[:, None]
 
 
+def _of_sequences(places: Tensor, first: int) -> Tensor:
+    """As transformers has it: keys before a query, of the same sequence; each begins where places do not go on."""
+    own = places.unsqueeze(0).expand(1, -1)
+    begins = torch.diff(own, prepend=own[:, :1] - first, dim=-1) != 1
+    number, batch = begins.cumsum(-1), torch.arange(1)[:, None, None, None]
+    queries, keys = places[None, None, :, None], places[None, None, None, :]
+    same = number[batch, queries] == number[batch, keys]
+    return places.new_ones((), dtype=torch.bool) & same & (own[batch, keys] <= own[batch, queries])
+
+
 # Of the places of keys and queries; the second half is not causal, though each looks like it.
 MASKS = {
     "keys <= queries": lambda p: p[None, None, None, :] <= p[None, None, :, None],
     "queries >= keys": lambda p: (p + 3)[:, None] >= (p + 3).view(1, -1),
     "keys < queries + 1": lambda p: p[None, :] < (p + 1)[:, None],
     "queries > keys - 1, and true": lambda p: ((p[:, None] > (p - 1)[None, :]) & (p >= 0)).expand(1, 1, -1, -1),
+    "of one sequence": lambda p: _of_sequences(p, 1),
     "of int32": lambda p: p.int().unsqueeze(0) <= p.int().unsqueeze(-1),
+    "of places of two": lambda p: _of_sequences((p >= 3).cumsum(0), 1),
     "one ahead": lambda p: p[None, :] <= (p + 1)[:, None],
     "before alone, but for the first": lambda p: (p[None, :] < p[:, None]) | (p == 0),
     "turned": lambda p: p[:, None] <= p[None, :],
     "a window": lambda p: (p[None, :] <= p[:, None]) & (p[None, :] > p[:, None] - 3),
+    "repeated": lambda p: p[None, :].expand(2, -1).reshape(-1)[None, : p.shape[0]] <= p[:, None],
+    "of one place": lambda p: p[None, :] <= p[:, None] + torch.arange(1),
     "every second": lambda p: torch.arange(0, 2 * p.shape[0], 2)[None, :] <= p[:, None],
     "of one query": lambda p: (p[None, :] <= p[:1, None]).expand(p.shape[0], -1),
     "written": _written,
@@ -195,7 +209,9 @@ def test_masks_that_hide_what_comes_later_are_said_to_be_causal() -> None:
     state = compile_in_stages((module, example, {}, LENGTHS), CompileOptions("11.4", "reference"))
     attention = state.plan.lowered.graph_module.graph.find_nodes(op="call_function", target=ATTENTION)
     found = [named_arguments(node, ATTENTION)["is_causal"] for node in attention]
-    assert dict(zip(MASKS, found, strict=True)) == {name: place < 5 for place, name in enumerate(MASKS)}
+    assert dict(zip(MASKS, found, strict=True)) == {
+        name: place < 6 or name == "of one place" for place, name in enumerate(MASKS)
+    }
     for shape in ((1, 2, 8), (2, 5, 8), (4, 11, 8)):
         x = torch.randn(shape)
         # Two kernels of attention, which add up in another order.

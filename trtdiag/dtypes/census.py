@@ -37,15 +37,12 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
     wide: list[WideTensor] = []
     doubles: list[OddTensor] = []
     unsupported: list[OddTensor] = []
-    true: set[str] = set()
     for located in walk(checked.graph_module):
         dtype = dtype_of_tensor(located.node)
         if dtype is None or located.kind is NodeKind.OUTPUT or roles.is_unread(located):
             continue
         name = dtype_text(dtype)
         counts[name] += 1
-        if dtype == torch.bool and located.name in found.spans and found.spans[located.name].low == 1:
-            true.add(located.name)
         if dtype == torch.int64:
             wide.append(_wide(program, located, roles.of(located), found.spans[located.name]))
         elif dtype == torch.float64:
@@ -61,7 +58,6 @@ def dtype_facts(program: Program, checked: Checked, shapes: ShapeFacts, target: 
         native_int64="int64" in target.dtypes,
         constants=found.constants,
         quantized=quantized_tensors(program, checked.graph_module.graph),
-        true=frozenset(true),
     )
 
 

@@ -120,7 +120,6 @@ class DtypeFacts:
         native_int64: Whether the target has int64.
         constants: What was read of the program's tensors, for ``plan_types``; no fact of its own.
         quantized: What is quantized, in graph order.
-        true: Tensors of booleans that are true throughout, by name, for lowering; no fact of its own.
     """
 
     target: str
@@ -131,4 +130,3 @@ class DtypeFacts:
     native_int64: bool
     constants: Mapping[Hashable, Span] = field(default_factory=dict, repr=False, compare=False)
     quantized: tuple[QuantizedTensor, ...] = ()
-    true: frozenset[str] = field(default=frozenset(), repr=False, compare=False)

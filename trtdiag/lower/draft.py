@@ -44,7 +44,6 @@ class Draft(GraphCopy):
         traced: Distinct calls that were traced.
         decomposed: Nodes that were replaced by their decomposition.
         random_outside: Whether random ops are taken apart, so that engines take what is computed with their numbers.
-        true: Names that tensors of booleans had in the program which are true throughout.
     """
 
     program: Program
@@ -57,7 +56,6 @@ class Draft(GraphCopy):
     traced: int = 0
     decomposed: int = 0
     random_outside: bool = False
-    true: frozenset[str] = frozenset()
 
     @cached_property
     def proofs(self) -> Proofs:

@@ -29,7 +29,6 @@ def lower(
     truncate_double: bool = False,
     in_torch: Sequence[str] = (),
     random_outside: bool = False,
-    true: frozenset[str] = frozenset(),
 ) -> Lowered:
     """The lowered form of a program; program, graph and ShapeEnv stay as they are.
 
@@ -40,7 +39,6 @@ def lower(
         truncate_double: Whether engines may compute float64 in float32; complex128 stays as it is otherwise.
         in_torch: Ops and modules that stay in PyTorch: those on complex numbers stay as they are.
         random_outside: Whether random ops are taken apart into what is drawn and what is computed with it.
-        true: Names of tensors of booleans that are true throughout.
 
     Raises:
         InternalError: There is no graph, or a pass left the graph out of order.
@@ -50,7 +48,7 @@ def lower(
     exported = graph_of(program, "lowering", "lower-without-graph")
     draft = new_draft(program, exported, checked.graph_module, keep)
     draft.truncate_double, draft.in_torch = truncate_double, Entries(in_torch)
-    draft.random_outside, draft.true = random_outside, true
+    draft.random_outside = random_outside
     unvalued = unvalued_nodes(draft)
     check_draft(draft, "copying the program", unvalued)
     counts: list[PassCount] = []

@@ -33,8 +33,8 @@ class Pass:
 
 
 PASSES: tuple[Pass, ...] = (
-    Pass("attention masks", take_masks_out, "first: what is known of a mask is known by its name in the program"),
-    Pass("nested graphs", inline_nested_graphs, "early: every other pass then sees the ops in them"),
+    Pass("nested graphs", inline_nested_graphs, "first: every other pass then sees the ops in them"),
+    Pass("attention masks", take_masks_out, "early: what only they read then needs no other pass"),
     Pass("assertions", take_assertions_out, "early: they would keep alive, and have traced, what only they read"),
     Pass("hidden views", take_hidden_views_apart, "before in-place, which must know every view of what is changed"),
     Pass(

@@ -58,8 +58,7 @@ def plan_engines(
         options: Precision, types, partition.
         stage: Wraps each stage.
         sizes: The sizes that engines are built for, where they are at hand.
-        dtypes: The dtypes of the program, where they are at hand: what was read of its tensors is not read again,
-            and masks of attention that mask nothing are known.
+        dtypes: The dtypes of the program, where they are at hand: what was read of its tensors is not read again.
 
     Raises:
         UnsupportedOpError: ``require_full``, and an op must stay with PyTorch.
@@ -74,7 +73,6 @@ def plan_engines(
             truncate_double=options.truncate_double,
             in_torch=kept,
             random_outside=options.partition.random == "engine",
-            true=frozenset() if dtypes is None else dtypes.true,
         )
     with stage("precision"), recording():
         lowered = with_precision(lowered, options.precision, options.keep_fp32)
@@ -120,7 +118,7 @@ def planned(facts: Analysis, options: CompileOptions, target: Target, stage: Sta
     """
     if facts.partition is None:
         assert facts.checked is not None
-        return plan_engines(facts.program, facts.checked, facts.dims, target, options, stage, dtypes=facts.dtypes)
+        return plan_engines(facts.program, facts.checked, facts.dims, target, options, stage)
     plan = replace(facts.partition.plan, options=options)
     if not options.partition.require_full:
         return plan

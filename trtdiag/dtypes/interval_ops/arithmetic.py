@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from torch.fx import Node
-
-from trtdiag.dtypes.call import Call, Result, dtype_of
+from trtdiag.dtypes.call import Call, Result
 from trtdiag.dtypes.interval_ops.registry import always, rule
 from trtdiag.dtypes.value_span import INT64_MAX, INT64_MIN, Real, Span, is_finite
 
@@ -208,8 +206,7 @@ def bitwise_and(call: Call) -> Result:
     highs = [span.high for span in (left, right) if span.low >= 0]
     if not highs:
         return _explained(call, INT64_MIN, INT64_MAX, left, right)
-    both = left.low == right.low == 1 and left.high == right.high == 1
-    return Span(1 if both else 0, min(highs), f"bits of {left} and {right}")
+    return Span(0, min(highs), f"bits of {left} and {right}")
 
 
 @rule("bitwise_or", "__or__", "bitwise_xor", "__xor__")
@@ -220,23 +217,6 @@ def bitwise_or(call: Call) -> Result:
         return _explained(call, INT64_MIN, INT64_MAX, left, right)
     bits = max(int(left.high), int(right.high)).bit_length()
     return _explained(call, 0, 2**bits - 1, left, right)
-
-
-@rule("lt", "less", "le", "less_equal", "gt", "greater", "ge", "greater_equal")
-def order_of_two(call: Call) -> Result:
-    """Whether one is less than the other: known where the spans of integers say so."""
-    operands = [call.arg("self"), call.arg("other")]
-    floats = any(isinstance(each, Node) and dtype_of(each).is_floating_point for each in operands)  # may be NaN
-    left, right = map(call.span_of, operands)
-    if floats or not (_integral(left) and _integral(right)):
-        return Span(0, 1, "bool")
-    if call.op.startswith("g"):
-        left, right = right, left
-    if call.op in ("le", "less_equal", "ge", "greater_equal"):
-        true, false = left.high <= right.low, left.low > right.high
-    else:
-        true, false = left.high < right.low, left.low >= right.high
-    return Span(int(true), int(not false), f"{call.op} of {call.span_of(operands[0])} and {call.span_of(operands[1])}")
 
 
 @rule("bitwise_not")

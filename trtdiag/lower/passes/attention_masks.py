@@ -1,15 +1,18 @@
 """Takes masks of attention out that mask nothing, or what ``is_causal`` says: kernels that take a mask are slower ones.
 
 transformers writes both kinds by counting places when a model is exported: ``arange(n) >= 0`` where no mask is given,
-and ``keys <= queries`` where a query sees what is before it.
+``keys <= queries`` where a query sees what is before it, and whether places are those of one sequence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import ATEN, named_arguments, operator_of, short_name
@@ -21,28 +24,29 @@ _MASK, _CAUSAL = (3, "attn_mask"), (5, "is_causal")
 _SAME = frozenset({"to", "_to_copy", "clone", "contiguous", "alias", "expand", "detach"})
 """What leaves each element, or repeats it along dims."""
 _RESHAPES = frozenset({"view", "reshape", "_unsafe_view"})
-_INTEGERS = (torch.int64, torch.int32)
+_INTEGERS = (torch.int64, torch.int32, torch.bool)
+_FILLED = {"ones": 1, "new_ones": 1, "ones_like": 1, "zeros": 0, "new_zeros": 0, "full": None, "new_full": None}
 _ANDS = frozenset({"__and__", "bitwise_and", "logical_and"})
 _AHEAD = {"le": 0, "less_equal": 0, "lt": 1, "less": 1}
-"""Where the first number of a comparison is a place: by how much the second is ahead of it for it to be true."""
+"""By how much a number must at least be less than another, for this comparison of them to be true."""
 _TURNED = {"ge": "le", "greater_equal": "le", "gt": "lt", "greater": "lt"}
 
 
 def take_masks_out(draft: Draft) -> int:
     """Call attention without masks that mask nothing, and causal in the place of masks that say so."""
-    count, masks = 0, _Masks(draft)
+    count, masks = 0, _Masks(draft.graph)
     for node in draft.graph.nodes:
         if operator_of(node) is not _ATTENTION:
             continue
         given = named_arguments(node, _ATTENTION)
         mask = given["attn_mask"]
-        if not isinstance(mask, Node) or mask.meta["val"].dtype is not torch.bool:
+        if not isinstance(mask, Node) or not _is_bool(mask):
             continue
-        causal = mask.name not in draft.true
-        if causal and not masks.are_causal(mask, (given["query"], given["key"])):
+        full = masks.is_full(mask)
+        if not full and not masks.is_causal(mask):
             continue
         _give(node, *_MASK, None)
-        if causal:
+        if not full:
             _give(node, *_CAUSAL, True)
         count += 1
     return count
@@ -55,73 +59,179 @@ def _give(node: Node, place: int, name: str, value: bool | None) -> None:
         node.update_kwarg(name, value)
 
 
+@dataclass(frozen=True)
+class _Line:
+    """Integers, or booleans as 0 and 1, that grow evenly along dims: ``at`` the first, ``steps`` by dim from the last.
+
+    Steps of 0 are left out, and those along dims of one element, which broadcast.
+    """
+
+    at: int
+    steps: Mapping[int, int] = field(default_factory=dict)
+
+    def plus(self, other: _Line, times: int = 1) -> _Line:
+        """The sum with a multiple of another."""
+        axes = {*self.steps, *other.steps}
+        summed = {axis: self.steps.get(axis, 0) + times * other.steps.get(axis, 0) for axis in axes}
+        return _Line(self.at + times * other.at, {axis: step for axis, step in summed.items() if step})
+
+
 class _Masks:
     """What is known of the masks of a graph."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._lines: dict[Node, _Line | None] = {}
 
     @cached_property
     def _changed(self) -> set[Node]:
         """What is written in place, and so is not what its op says."""
-        return written_nodes(self._draft.graph)
+        return written_nodes(self._graph)
 
-    def are_causal(self, mask: Node, ends: tuple[Node, Node]) -> bool:
-        """Whether query ``i`` sees key ``j`` where ``j <= i``, and the mask has a row and a column for each."""
-        most = [each.meta["val"].shape[-2] for each in ends]
-        own = mask.meta["val"].shape[-2:]
-        return not any(_stretches(*pair) for pair in zip(own, most, strict=True)) and self._is_causal(mask)
+    def is_full(self, mask: Node) -> bool:
+        """Whether a tensor of booleans is true throughout."""
+        if self._line(mask) == _Line(1):
+            return True
+        op = operator_of(mask)
+        if op is None or mask in self._changed or not _is_bool(mask):
+            return False
+        name, operands = short_name(op), [each for each in named_arguments(mask, op).values() if isinstance(each, Node)]
+        if name in _ANDS:
+            return all(map(self.is_full, operands))
+        return name in _SAME and bool(operands) and self.is_full(operands[0])
 
-    def _is_causal(self, mask: Node) -> bool:
+    def is_causal(self, mask: Node) -> bool:
+        """Whether query ``i`` sees key ``j`` where ``j <= i``, of several queries and keys."""
         op = operator_of(mask)
         if op is None or mask in self._changed:
             return False
         name, (first, *rest) = short_name(op), named_arguments(mask, op).values()
         if name in _SAME and isinstance(first, Node):
-            before, after = (each.meta["val"].shape[-2:] for each in (first, mask))
-            return not any(_stretches(*pair) for pair in zip(before, after, strict=False)) and self._is_causal(first)
+            return self.is_causal(first)
         second = rest[0] if rest else None
         if not isinstance(first, Node) or not isinstance(second, Node):
             return False
         if name in _ANDS:
-            left = [each for each in (first, second) if each.name not in self._draft.true]
-            return len(left) == 1 and left[0].meta["val"].dtype is torch.bool and self._is_causal(left[0])
+            left = [each for each in (first, second) if not self.is_full(each)]
+            return len(left) == 1 and _is_bool(left[0]) and self.is_causal(left[0])
         if name in _TURNED:
             name, first, second = _TURNED[name], second, first
-        keys, queries = self._counted(first), self._counted(second)
+        keys, queries = self._line(first), self._line(second)
         if name not in _AHEAD or keys is None or queries is None:
             return False
-        return (keys[0], queries[0]) == (-1, -2) and queries[1] - keys[1] == _AHEAD[name]
+        return keys.plus(queries, -1) == _Line(-_AHEAD[name], {-1: 1, -2: -1})
 
-    def _counted(self, node: Node) -> tuple[int, int] | None:
-        """Along which dim, from the last, integers count by one, and from where; they are the same along others.
-
-        ``None`` where that is not known.
-        """
-        op, val = operator_of(node), node.meta.get("val")
-        if op is None or node in self._changed or not isinstance(val, torch.Tensor) or val.dtype not in _INTEGERS:
+    def _line(self, value: object) -> _Line | None:
+        """``None`` where a value is not known to be one."""
+        if isinstance(value, (bool, int)):
+            return _Line(int(value))
+        if not isinstance(value, Node):
             return None
-        name, given = short_name(op), named_arguments(node, op)
+        if value not in self._lines:
+            op, line = operator_of(value), None
+            val: Any = value.meta.get("val")
+            known = isinstance(val, torch.Tensor) and val.dtype in _INTEGERS and value not in self._changed
+            if op is not None and known and (found := self._of_call(short_name(op), named_arguments(value, op), val)):
+                line = _Line(
+                    found.at, {axis: step for axis, step in found.steps.items() if not _is_one(val.shape[axis])}
+                )
+            self._lines[value] = line
+        return self._lines[value]
+
+    def _of_call(self, name: str, given: dict[str, Any], val: Any) -> _Line | None:
         if name == "arange":
             start, step = given.get("start", 0), given.get("step", 1)
-            return (-1, start) if isinstance(start, int) and step == 1 else None
-        source = next(iter(given.values()))
-        found = self._counted(source) if isinstance(source, Node) else None
-        if found is None:
+            ints = isinstance(start, int) and isinstance(step, int)
+            return _Line(start, {-1: step} if step else {}) if ints else None
+        if name in _FILLED:
+            number = given.get("fill_value", _FILLED[name])
+            if not isinstance(number, int):
+                return None
+            return _Line(int(bool(number)) if val.dtype is torch.bool else int(number))
+        first = next(iter(given.values()), None)
+        line = self._line(first)
+        if line is None or not isinstance(first, Node):
             return None
-        axis, start = found
-        if name in ("add", "sub") and isinstance(given["other"], int) and given.get("alpha", 1) == 1:
-            return axis, start + (given["other"] if name == "add" else -given["other"])
-        if name == "unsqueeze":
-            place = given["dim"] if given["dim"] < 0 else given["dim"] - val.dim()
-            return (axis, start) if place < axis else (axis - 1, start)
-        if name in _RESHAPES:
-            long = [place for place, size in enumerate(val.shape) if not isinstance(size, int) or size != 1]
-            return (long[0] - val.dim(), start) if len(long) == 1 else None
-        same = name in _SAME and not _stretches(source.meta["val"].shape[axis], val.shape[axis])
-        return found if same else None
+        other = self._line(given.get("other"))
+        sums = name in ("add", "sub") and val.dtype is not torch.bool
+        if sums and other is not None and isinstance(given.get("alpha", 1), int):
+            return line.plus(other, given.get("alpha", 1) * (1 if name == "add" else -1))
+        if name in ("eq", "ne", *_AHEAD, *_TURNED) and other is not None:
+            return _compared(name, line.plus(other, -1))
+        if name == "index":
+            return self._picked(line, given["indices"], first.meta["val"].dim())
+        if name == "diff":
+            return self._differences(line, given, val)
+        if name == "cumsum" and not line.steps and val.dim():
+            return _Line(line.at, {given["dim"] % val.dim() - val.dim(): line.at} if line.at else {})
+        moved = _moved(name, given, line, first.meta["val"], val)
+        return moved if moved is None or val.dtype is not torch.bool or moved in (_Line(0), _Line(1)) else None
+
+    def _picked(self, line: _Line, indices: list[Any], rank: int) -> _Line | None:
+        """What ``index`` picks, where all that matters is picked by lines that are not negative."""
+        if line.steps and len(indices) != rank:
+            return None
+        found = _Line(line.at)
+        for axis, step in line.steps.items():
+            index = None if _is_bool(indices[axis]) else self._line(indices[axis])
+            if index is None or index.at < 0 or min(index.steps.values(), default=0) < 0:
+                return None
+            found = found.plus(index, step)
+        return found
+
+    def _differences(self, line: _Line, given: dict[str, Any], val: Any) -> _Line | None:
+        """Of neighbours along a dim, the first one that of what is put before."""
+        axis = given["dim"] % val.dim() - val.dim()
+        step, before = line.steps.get(axis, 0), given["prepend"]
+        if given["n"] != 1 or given["append"] is not None:
+            return None
+        if before is None:
+            return _Line(step)
+        start = self._line(before)
+        if start is None or not _is_one(before.meta["val"].shape[axis]):
+            return None
+        apart = line.plus(start, -1)
+        same = apart.at == step and not apart.steps.keys() - {axis}
+        return _Line(step) if same else None
 
 
-def _stretches(before: object, after: object) -> bool:
-    """Whether one element along a dim is taken for several."""
-    return isinstance(before, int) and before == 1 and not (isinstance(after, int) and after == 1)
+def _compared(name: str, difference: _Line) -> _Line | None:
+    """Whether a number is less than another, or equal, by what it is more; ``None`` where that is not the same for all.
+
+    The dims may be of any size.
+    """
+    if name in _TURNED:
+        name, difference = _TURNED[name], _Line(0).plus(difference, -1)
+    steps = difference.steps.values()
+    if name in _AHEAD:
+        if max(steps, default=0) <= 0 and difference.at <= -_AHEAD[name]:
+            return _Line(1)
+        return _Line(0) if min(steps, default=0) >= 0 and difference.at > -_AHEAD[name] else None
+    return None if steps else _Line(int((difference.at == 0) == (name == "eq")))
+
+
+def _moved(name: str, given: dict[str, Any], line: _Line, before: Any, after: Any) -> _Line | None:
+    """The line of a tensor that has the same elements at other places."""
+    steps = line.steps
+    if name == "unsqueeze":
+        place = given["dim"] if given["dim"] < 0 else given["dim"] - after.dim()
+        return _Line(line.at, {axis if place < axis else axis - 1: step for axis, step in steps.items()})
+    if name in _RESHAPES and steps:
+        long = [
+            [place - each.dim() for place, size in enumerate(each.shape) if not _is_one(size)]
+            for each in (before, after)
+        ]
+        return _Line(line.at, {long[1][0]: steps[long[0][0]]}) if [len(each) for each in long] == [1, 1] else None
+    if name == "slice":
+        start, axis = given["start"] or 0, given["dim"] % after.dim() - after.dim()
+        plain = isinstance(start, int) and start >= 0 and given["step"] == 1
+        return _Line(line.at + steps.get(axis, 0) * start, steps) if plain else None
+    return line if name in _SAME | _RESHAPES else None
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, Node) and value.meta["val"].dtype is torch.bool
+
+
+def _is_one(size: object) -> bool:
+    return isinstance(size, int) and size == 1
