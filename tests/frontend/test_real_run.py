@@ -257,3 +257,17 @@ def test_an_example_that_fails_says_nothing_of_sizes() -> None:
     )
     with pytest.raises(NotRunnableError, match="fails at the example itself: IndexError"):
         runner.check_example({"s0": 2})
+
+
+def test_a_view_of_what_attention_gives_fits_the_layout_of_the_kernel() -> None:
+    """The program runs by itself; the formula of attention, which stands for the kernel here, lays it out otherwise."""
+
+    def attended(x: torch.Tensor) -> torch.Tensor:
+        y = functional.scaled_dot_product_attention(x, x, x).relu().transpose(1, 2)
+        return y.view(y.shape[0], y.shape[1], 16)
+
+    runner, shapes, symbols = _runner(attended, (torch.randn(2, 3, 2, 8).transpose(1, 2),), ({0: Dim("b", max=8)},))
+    for size in (1, 2, 7):
+        point = {symbols["b"]: size}
+        assert runner.run(point).outcome is RunOutcome.PASSED
+        assert shapes.refusal(point) == ""

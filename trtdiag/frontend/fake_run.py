@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
@@ -23,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.frontend.program import InputDim, InputTensor
+from trtdiag.graph.operators import operator_of, short_name
 from trtdiag.symbolic import evaluate
 from trtdiag.wording import first_line
 
@@ -69,7 +71,7 @@ class ShapeRunner:
             if isinstance(leaf, torch.Tensor)
             for dim in tensor.dims
         }
-        self._module: Any = exported.module()
+        self._module: Any = _of_any_layout(exported.module())
 
     def size(self, dim: InputDim, point: Mapping[str, int]) -> int:
         """The size of an input dim at ``point``; the example's where a symbol of it has no value there."""
@@ -134,6 +136,26 @@ class ShapeRunner:
             return torch.empty(sizes, dtype=leaf.dtype, device=leaf.device)
         except RuntimeError as error:  # the bytes of such a tensor do not fit into 64 bits
             raise NotRunnableError(f"no tensor of {sizes} can be made: {first_line(error, 'no message')}") from error
+
+
+def _of_any_layout(module: GraphModule) -> GraphModule:
+    """``module`` that reshapes what attention gives, where it views it.
+
+    Such a view was traced over the layout of a fused kernel, and runs with it; the formula lays its result out
+    otherwise, and no view fits that.
+    """
+    laid: set[Node] = set()
+    for node in module.graph.nodes:
+        op = operator_of(node)
+        if op is not None and short_name(op) == "scaled_dot_product_attention":
+            laid.add(node)
+        elif op is not None and node.args and node.args[0] in laid:
+            if op is torch.ops.aten.view.default:
+                node.target = torch.ops.aten.reshape.default
+            if torch.Tag.pointwise in op.tags or any(given.alias_info for given in op._schema.returns):
+                laid.add(node)
+    module.recompile()
+    return module
 
 
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
