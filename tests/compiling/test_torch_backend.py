@@ -62,6 +62,21 @@ def test_a_model_is_one_engine(made: list[CompiledProgram], *, dynamic: bool) ->
     assert [len(program.manifests) for program in made] == ([1] if dynamic else [1, 1, 1])
 
 
+@torch.no_grad()
+def test_layers_that_share_a_graph_keep_their_own_weights(made: list[CompiledProgram]) -> None:
+    """torch.compile has one graph for layers of one class, and hands over the weights of the layer that it calls."""
+    layers = [Small() for _ in range(3)]
+    x = torch.randn(4, 5)
+    fast = [torch.compile(layer, backend="trtdiag") for layer in layers]
+    for _ in range(2):
+        for layer, one in zip(layers, fast, strict=True):
+            torch.testing.assert_close(one(x), layer(x))
+    assert len(made) == 3
+    layers[1].first.weight = nn.Parameter(torch.randn(7, 5))
+    torch.testing.assert_close(fast[1](x), layers[1](x))
+    torch.testing.assert_close(fast[0](x), layers[0](x))
+
+
 def test_options_are_those_of_compile(made: list[CompiledProgram]) -> None:
     model = Small()
     options = {"keep_in_torch": ("aten.relu",), "min_segment_ops": 1}

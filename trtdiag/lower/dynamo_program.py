@@ -86,10 +86,30 @@ def _is_float_of_model(node: Node) -> bool:
 
 @dataclass(frozen=True)
 class DynamoProgram:
-    """An exported program, and which of the graph's arguments it is called with, by position."""
+    """An exported program of a graph of torch.compile.
+
+    Attributes:
+        exported: Holds the weights that the graph was compiled for.
+        taken: Which of the graph's arguments it is called with, by position.
+        held: Which of them are the weights that it holds.
+    """
 
     exported: ExportedProgram
     taken: tuple[int, ...]
+    held: tuple[int, ...]
+
+    def with_weights(self, weights: Sequence[torch.Tensor]) -> ExportedProgram:
+        """The same program with others, in the order of ``held``: torch.compile asks for the same sizes and dtypes."""
+        own = self.exported
+        return ExportedProgram(
+            root=own.graph_module,
+            graph=own.graph,
+            graph_signature=own.graph_signature,
+            state_dict={_held(index): weight.detach() for index, weight in zip(self.held, weights, strict=True)},
+            constants=own.constants,
+            range_constraints=own.range_constraints,
+            module_call_graph=own.module_call_graph,
+        )
 
 
 def dynamo_program(graph_module: GraphModule, example_inputs: Sequence[Any]) -> DynamoProgram:
@@ -125,7 +145,7 @@ def dynamo_program(graph_module: GraphModule, example_inputs: Sequence[Any]) -> 
         written = {int(name.removeprefix("held_")) for name in signature.buffers_to_mutate.values()}
         if not written:
             assert isinstance(traced, GraphModule)
-            return DynamoProgram(_exported(traced, signature, bound), bound.taken)
+            return DynamoProgram(_exported(traced, signature, bound), bound.taken, tuple(sorted(static)))
         static -= written  # the caller's tensor must change, so it is an input
 
 
@@ -143,7 +163,7 @@ class _Bound(torch.nn.Module):
         self._static = frozenset(static)
         self._sizes = dict(_sizes_of_tensors(self._examples, static))
         for index in sorted(static):
-            self.register_buffer(f"held_{index}", inputs[index].detach())
+            self.register_buffer(_held(index), inputs[index].detach())
         self.taken = tuple(
             index for index in range(len(placeholders)) if index not in static and index not in self._sizes
         )
@@ -155,14 +175,18 @@ class _Bound(torch.nn.Module):
     def forward(self, *taken: Any) -> Any:
         values = dict(zip(self.taken, taken, strict=True))
         for index in self._static:
-            values[index] = getattr(self, f"held_{index}")
+            values[index] = getattr(self, _held(index))
         for index, (tensor, dim) in self._sizes.items():
             values[index] = values[tensor].shape[dim]
         return self._graph_module[0](*(values[index] for index in range(len(values))))
 
 
+def _held(index: int) -> str:
+    return f"held_{index}"
+
+
 def _is_static(node: Node, given: Any) -> bool:
-    """Whether torch.compile takes an input for a weight: the same object in every call."""
+    """Whether torch.compile takes an input for a weight: one object in all calls of a layer, another in another's."""
     if not isinstance(given, torch.Tensor):
         return False
     marked = node.meta.get("tensor_dict") or {}

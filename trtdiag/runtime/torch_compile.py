@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import torch
@@ -29,8 +30,9 @@ NO_TRAINING = (
 def backend_of(compile_exported: CompileExported) -> Backend:
     """The backend that compiles graphs of torch.compile by ``compile_exported``.
 
-    Weights are constants of what is compiled: after changing them, call ``torch.compiler.reset()``.  Where gradients
-    are enabled and something requires them there is a warning, and a backward pass that reaches the graph is an error.
+    Weights are constants of what is compiled: after changing their values, call ``torch.compiler.reset()``.  A graph
+    that layers share, which differ in weights alone, is compiled for each of them.  Where gradients are enabled and
+    something requires them there is a warning, and a backward pass that reaches the graph is an error.
 
     Args:
         compile_exported: Compiles one program with the ``options`` of torch.compile; ops that no engine takes stay
@@ -58,9 +60,15 @@ def backend_of(compile_exported: CompileExported) -> Backend:
             warn_of([UserWarning(NO_TRAINING)], within=("trtdiag", "torch"))
             differentiable = Differentiable.of(graph_module, example_inputs)
         made = dynamo_program(graph_module, example_inputs)
-        program = compile_exported(made.exported, {} if options is None else options)
+        given = {} if options is None else options
+        programs = [([example_inputs[index] for index in made.held], compile_exported(made.exported, given))]
 
         def run(*arguments: Any) -> Any:
+            weights = [arguments[index] for index in made.held]
+            program = next((program for own, program in programs if all(map(is_, own, weights))), None)
+            if program is None:  # torch.compile has one graph for all layers that run the same lines
+                program = compile_exported(made.with_weights(weights), given)
+                programs.append((weights, program))
             return program(*(arguments[index] for index in made.taken))
 
         return run if differentiable is None else without_backward(run, differentiable)
