@@ -166,7 +166,7 @@ def _written(places: Tensor) -> Tensor:
 
 def _of_sequences(places: Tensor, first: int) -> Tensor:
     """As transformers has it: keys before a query, of the same sequence; each begins where places do not go on."""
-    own = places.unsqueeze(0).expand(1, -1)
+    own = places.unsqueeze(0).repeat(1, 1).expand(1, -1)
     begins = torch.diff(own, prepend=own[:, :1] - first, dim=-1) != 1
     number, batch = begins.cumsum(-1), torch.arange(1)[:, None, None, None]
     queries, keys = places[None, None, :, None], places[None, None, None, :]
@@ -187,7 +187,8 @@ MASKS = {
     "before alone, but for the first": lambda p: (p[None, :] < p[:, None]) | (p == 0),
     "turned": lambda p: p[:, None] <= p[None, :],
     "a window": lambda p: (p[None, :] <= p[:, None]) & (p[None, :] > p[:, None] - 3),
-    "repeated": lambda p: p[None, :].expand(2, -1).reshape(-1)[None, : p.shape[0]] <= p[:, None],
+    "repeated": lambda p: p.repeat(2)[None, : p.shape[0]] <= p[:, None],
+    "repeated by a reshape": lambda p: p[None, :].expand(2, -1).reshape(-1)[None, : p.shape[0]] <= p[:, None],
     "of one place": lambda p: p[None, :] <= p[:, None] + torch.arange(1),
     "every second": lambda p: torch.arange(0, 2 * p.shape[0], 2)[None, :] <= p[:, None],
     "of one query": lambda p: (p[None, :] <= p[:1, None]).expand(p.shape[0], -1),

@@ -226,6 +226,8 @@ def _moved(name: str, given: dict[str, Any], line: _Line, before: Any, after: An
         start, axis = given["start"] or 0, given["dim"] % after.dim() - after.dim()
         plain = isinstance(start, int) and start >= 0 and given["step"] == 1
         return _Line(line.at + steps.get(axis, 0) * start, steps) if plain else None
+    if name == "repeat":
+        return line if all(_is_one(given["repeats"][axis]) for axis in steps) else None
     return line if name in _SAME | _RESHAPES else None
 
 
