@@ -187,8 +187,10 @@ MASKS = {
     "before alone, but for the first": lambda p: (p[None, :] < p[:, None]) | (p == 0),
     "turned": lambda p: p[:, None] <= p[None, :],
     "a window": lambda p: (p[None, :] <= p[:, None]) & (p[None, :] > p[:, None] - 3),
-    "repeated": lambda p: p.repeat(2)[None, : p.shape[0]] <= p[:, None],
-    "repeated by a reshape": lambda p: p[None, :].expand(2, -1).reshape(-1)[None, : p.shape[0]] <= p[:, None],
+    "repeated": lambda p: p.repeat(2)[None, 1 : p.shape[0] + 1] <= (p + 1)[:, None],
+    "repeated by a reshape": lambda p: (
+        p[None, :].expand(2, -1).reshape(-1)[None, 1 : p.shape[0] + 1] <= (p + 1)[:, None]
+    ),
     "of one place": lambda p: p[None, :] <= p[:, None] + torch.arange(1),
     "every second": lambda p: torch.arange(0, 2 * p.shape[0], 2)[None, :] <= p[:, None],
     "of one query": lambda p: (p[None, :] <= p[:1, None]).expand(p.shape[0], -1),
