@@ -30,7 +30,7 @@ def test_the_smallest_counterexample_its_neighbour_and_the_allowed_set() -> None
     assert guard.verdict is Verdict.BREAKS
     assert (guard.counterexample, guard.witness) == ({"h": 137}, {"h": 136})
     assert guard.kept == (1014, 2026)
-    assert guard.allowed == "h % 8 in {0, 5..7}: 1014 of 2026 values"
+    assert guard.allowed == "h % 8 in {0, 5..7}: 1,014 of 2,026 values"
     assert guard.text == "((h - 1) // 4 - 1) % 2 == 0" or guard.text == "((h - 1) // 4 + 1) % 2 == 0"
     (suggestion,) = dims.suggestions
     assert suggestion.code[:2] == ('_h = Dim("_h", min=17, max=270)', "h = 8*_h")

@@ -78,14 +78,14 @@ def lost_words(requested: ValueSet | None, admitted: ValueSet | None, name: str)
         return ""
     said, rest = gone.describe(name), f"all but {stays.describe(name)}"
     words = said if len(gone.stretches) == 1 or len(said) <= len(rest) else rest
-    return words if gone.count is None else f"{words}: {gone.count} values"
+    return words if gone.count is None else f"{words}: {gone.count:,} values"
 
 
 def counted_words(values: ValueSet, name: str) -> str:
     """The sizes in words, with how many of the asked ones they are where both are counted."""
     count, asked = values.count, values.range.count
     words = values.describe(name)
-    return words if count is None or asked is None else f"{words}: {count} of {asked} values"
+    return words if count is None or asked is None else f"{words}: {count:,} of {asked:,} values"
 
 
 def spelled(leaf: Leaf, plan: Plan) -> str:

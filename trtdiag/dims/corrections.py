@@ -44,7 +44,7 @@ def _suggestion(dims: Sequence[InputDim], leaf: Leaf, binding: Binding, proof: P
     requested, admitted = values_of(asked.leaves[first.site], asked), values_of(leaf, plan)
     kept = kept_of(requested, admitted)
     words = _words(leaf, plan, name, requested, admitted)
-    share = "" if kept is None else f": keeps {kept[0]} of {kept[1]} values"
+    share = "" if kept is None else f": keeps {kept[0]:,} of {kept[1]:,} values"
     said = _said(leaf, plan)
     symbols = dict.fromkeys(symbol for dim in dims for symbol in sorted(free_symbols(dim.expr)))
     return DimSuggestion(
@@ -94,4 +94,4 @@ def _alternatives(dim: InputDim, name: str, binding: Binding) -> tuple[str, ...]
 
 
 def _share(other: Progression, asked: int | None) -> str:
-    return "" if other.kept is None or asked is None else f": keeps {other.kept} of {asked} values"
+    return "" if other.kept is None or asked is None else f": keeps {other.kept:,} of {asked:,} values"

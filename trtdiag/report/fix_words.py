@@ -21,7 +21,7 @@ _DERIVED = (
     "a program with derived Dims (8*_h) that was saved and loaded cannot run_decompositions() in torch 2.11 to 2.15: "
     "do that before saving, or export loaded.module() again"
 )
-_COUNTED = re.compile(r": (\d+) of \d+ values$")
+_COUNTED = re.compile(r": ([\d,]+) of [\d,]+ values$")
 _EXACT = {
     ProofKind.PERIODIC: "exact, by algebra over residue classes",
     ProofKind.MONOTONE: "exact, by bounds over the ranges",
@@ -109,7 +109,7 @@ def allowed_words(change: Change, plan: Plan) -> str:
         return ""
     if counted is None or change.kept is None:
         return f"allow {change.allowed}"
-    more = int(counted[1]) > change.kept[0]
+    more = int(counted[1].replace(",", "")) > change.kept[0]
     return f"allow {change.allowed}{' (no one Dim says that)' if extent_words(change, plan) else ''}" if more else ""
 
 

@@ -84,7 +84,7 @@ def _tried(condition: Condition, symbol: str, range_: Range) -> Solution:
         mask = holds_array(condition, {symbol: points})
     except OverflowError as error:
         return Solution(ValueSet.full(range_), Proof(ProofKind.NONE, 0, str(error)))
-    detail = f"all {len(points)} values tried"
+    detail = f"all {len(points):,} values tried"
     return Solution(ValueSet.from_mask(range_.min, mask, range_), Proof(ProofKind.EXHAUSTIVE, len(points), detail))
 
 
@@ -103,7 +103,7 @@ def _guessed(condition: Condition, symbol: str, range_: Range, why: str, limit_s
         grown = (type(last)(last.low, None, last.mask),) if reaches else (last,)
         tail = ValueSet(range_, (*seen.values.stretches[:-1], *grown))
     if seen.proof.proven and _bounded(condition, symbol, tail, Range(start + GUESS_VALUES, range_.max)):
-        detail = f"{GUESS_VALUES} values tried, and bounds for all beyond them"
+        detail = f"{GUESS_VALUES:,} values tried, and bounds for all beyond them"
         return Solution(tail, Proof(ProofKind.MONOTONE, GUESS_VALUES, detail))
     if seen.proof.proven and _proved(condition, symbol, tail, range_, limit_s):
         detail = f"the pattern of the first {GUESS_VALUES} values, shown by z3 to be all"

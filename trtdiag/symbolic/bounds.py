@@ -161,7 +161,7 @@ class BoundsCache:
             if reached.size == 0:
                 return Bounds(Range(0, -1), True, "defined for no value")
             ends.append(int(reached.max() if up else reached.min()))
-        return _bounds((ends[0], ends[1]), f"all {count} values of {', '.join(tried)} tried")
+        return _bounds((ends[0], ends[1]), f"all {count:,} values of {', '.join(tried)} tried")
 
     def _by_parts(self, expr: Expr) -> Bounds | None:
         """Monotone functions of parts that share no symbol: each part reaches its ends on its own."""

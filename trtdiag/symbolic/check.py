@@ -128,7 +128,8 @@ class _Question:
             early = smallest_broken(self.condition, self.given, self.names, self.box)
             if early is not None:
                 found, tried = early
-                proof = Proof(ProofKind.EXHAUSTIVE, tried, f"the first {tried} tuples of {', '.join(self.names)} tried")
+                detail = f"the first {tried:,} tuples of {', '.join(self.names)} tried"
+                proof = Proof(ProofKind.EXHAUSTIVE, tried, detail)
                 return CheckResult("breaks", proof, found, self._near(found))
             count = tuple_count(self.names, self.box)
             if count is not None and count <= MOST_TUPLES:
@@ -144,7 +145,7 @@ class _Question:
         grid = Grid.of(self.names, self.box)
         good = grid.holds([self.condition])
         counted = grid.holds(self.given) if self.given else np.broadcast_to(np.True_, grid.shape)
-        proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(self.names)} tried")
+        proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count:,} tuples of {', '.join(self.names)} tried")
         smallest = grid.smallest(~good & counted)
         if smallest is None:
             return CheckResult("holds", proof)
@@ -193,11 +194,11 @@ class _Question:
                     (fitting if holds(self.condition, point) else failing).append(point)
         tried = len(failing) + len(fitting)
         if not failing:
-            proof = Proof(ProofKind.SAMPLED, tried, f"{tried} values tried, none breaks it; not proven: {why}")
+            proof = Proof(ProofKind.SAMPLED, tried, f"{tried:,} values tried, none breaks it; not proven: {why}")
             return CheckResult("unknown", proof, None, fitting[0] if fitting else None, smallest=False)
         found = min(failing, key=lambda point: (max(point.values()), tuple(point.values())))
         near = min(fitting, key=lambda p: sum(abs(p[name] - found[name]) for name in names), default=None)
-        detail = f"found among {tried} values tried; a smaller one may exist: {why}"
+        detail = f"found among {tried:,} values tried; a smaller one may exist: {why}"
         return CheckResult("breaks", Proof(ProofKind.SAMPLED, tried, detail), found, near, smallest=False)
 
 

@@ -102,7 +102,7 @@ def _by_grid(conditions: Sequence[Condition], names: Sequence[str], box: Box) ->
     grid = Grid.of(names, box)
     masks = [np.packbits(grid.holds([condition])) for condition in conditions]
     count = int(np.prod(grid.shape))
-    proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count} tuples of {', '.join(grid.names)} tried")
+    proof = Proof(ProofKind.EXHAUSTIVE, count, f"all {count:,} tuples of {', '.join(grid.names)} tried")
 
     def ask(members: tuple[int, ...]) -> _Answer:
         mask = reduce(np.bitwise_and, (masks[member] for member in members), np.packbits(np.ones(count, dtype=bool)))
