@@ -1,12 +1,13 @@
 """Takes masks of attention out that mask nothing, or what ``is_causal`` says: kernels that take a mask are slower ones.
 
 transformers writes both kinds by counting places when a model is exported: ``arange(n) >= 0`` where no mask is given,
-``keys <= queries`` where a query sees what is before it, and whether places are those of one sequence.
+``keys <= queries`` where a query sees what is before it, and whether places are those of one sequence.  A step of
+decoding sees all that is in its cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +17,9 @@ from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import written_nodes
 from trtdiag.graph.operators import ATEN, named_arguments, operator_of, short_name
+from trtdiag.graph.values import NodeReader
 from trtdiag.lower.draft import Draft
+from trtdiag.symbolic import Expr, Num, add, mul, sub
 
 _ATTENTION = ATEN.scaled_dot_product_attention.default
 _MASK, _CAUSAL = (3, "attn_mask"), (5, "is_causal")
@@ -66,21 +69,24 @@ class _Line:
     Steps of 0 are left out, and those along dims of one element, which broadcast.
     """
 
-    at: int
+    at: Expr
     steps: Mapping[int, int] = field(default_factory=dict)
 
     def plus(self, other: _Line, times: int = 1) -> _Line:
         """The sum with a multiple of another."""
         axes = {*self.steps, *other.steps}
         summed = {axis: self.steps.get(axis, 0) + times * other.steps.get(axis, 0) for axis in axes}
-        return _Line(self.at + times * other.at, {axis: step for axis, step in summed.items() if step})
+        return _Line(add(self.at, mul(times, other.at)), {axis: step for axis, step in summed.items() if step})
+
+
+_FALSE, _TRUE = _Line(Num(0)), _Line(Num(1))
 
 
 class _Masks:
     """What is known of the masks of a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        self._graph = graph
+        self._graph, self._reader = graph, NodeReader()
         self._lines: dict[Node, _Line | None] = {}
 
     @cached_property
@@ -90,7 +96,7 @@ class _Masks:
 
     def is_full(self, mask: Node) -> bool:
         """Whether a tensor of booleans is true throughout."""
-        if self._line(mask) == _Line(1):
+        if self._line(mask) == _TRUE:
             return True
         op = operator_of(mask)
         if op is None or mask in self._changed or not _is_bool(mask):
@@ -119,12 +125,14 @@ class _Masks:
         keys, queries = self._line(first), self._line(second)
         if name not in _AHEAD or keys is None or queries is None:
             return False
-        return keys.plus(queries, -1) == _Line(-_AHEAD[name], {-1: 1, -2: -1})
+        return keys.plus(queries, -1) == _Line(Num(-_AHEAD[name]), {-1: 1, -2: -1})
 
     def _line(self, value: object) -> _Line | None:
         """``None`` where a value is not known to be one."""
-        if isinstance(value, (bool, int)):
-            return _Line(int(value))
+        size = value.meta.get("val") if isinstance(value, Node) else value
+        if isinstance(size, (bool, int, torch.SymInt)):
+            expr = self._reader.size(int(size) if isinstance(size, bool) else size)
+            return None if expr is None else _Line(expr)
         if not isinstance(value, Node):
             return None
         if value not in self._lines:
@@ -140,14 +148,15 @@ class _Masks:
 
     def _of_call(self, name: str, given: dict[str, Any], val: Any) -> _Line | None:
         if name == "arange":
-            start, step = given.get("start", 0), given.get("step", 1)
-            ints = isinstance(start, int) and isinstance(step, int)
-            return _Line(start, {-1: step} if step else {}) if ints else None
+            start, step = self._line(given.get("start", 0)), given.get("step", 1)
+            if start is None or start.steps or not isinstance(step, int):
+                return None
+            return _Line(start.at, {-1: step} if step else {})
         if name in _FILLED:
             number = given.get("fill_value", _FILLED[name])
             if not isinstance(number, int):
                 return None
-            return _Line(int(bool(number)) if val.dtype is torch.bool else int(number))
+            return _Line(Num(bool(number) if val.dtype is torch.bool else int(number)))
         first = next(iter(given.values()), None)
         line = self._line(first)
         if line is None or not isinstance(first, Node):
@@ -157,15 +166,17 @@ class _Masks:
         if sums and other is not None and isinstance(given.get("alpha", 1), int):
             return line.plus(other, given.get("alpha", 1) * (1 if name == "add" else -1))
         if name in ("eq", "ne", *_AHEAD, *_TURNED) and other is not None:
-            return _compared(name, line.plus(other, -1))
+            sizes = [size for each in val.shape if (size := self._reader.size(each)) is not None]
+            return _compared(name, line.plus(other, -1), sizes) if len(sizes) == val.dim() else None
         if name == "index":
             return self._picked(line, given["indices"], first.meta["val"].dim())
         if name == "diff":
             return self._differences(line, given, val)
-        if name == "cumsum" and not line.steps and val.dim():
-            return _Line(line.at, {given["dim"] % val.dim() - val.dim(): line.at} if line.at else {})
+        if name == "cumsum" and isinstance(line.at, Num) and not line.steps and val.dim():
+            axis, step = given["dim"] % val.dim() - val.dim(), int(line.at.value)
+            return _Line(line.at, {axis: step} if step else {})
         moved = _moved(name, given, line, first.meta["val"], val)
-        return moved if moved is None or val.dtype is not torch.bool or moved in (_Line(0), _Line(1)) else None
+        return moved if moved is None or val.dtype is not torch.bool or moved in (_FALSE, _TRUE) else None
 
     def _picked(self, line: _Line, indices: list[Any], rank: int) -> _Line | None:
         """What ``index`` picks, where all that matters is picked by lines that are not negative."""
@@ -174,7 +185,7 @@ class _Masks:
         found = _Line(line.at)
         for axis, step in line.steps.items():
             index = None if _is_bool(indices[axis]) else self._line(indices[axis])
-            if index is None or index.at < 0 or min(index.steps.values(), default=0) < 0:
+            if index is None or not isinstance(index.at, Num) or min(index.at.value, *index.steps.values()) < 0:
                 return None
             found = found.plus(index, step)
         return found
@@ -186,28 +197,35 @@ class _Masks:
         if given["n"] != 1 or given["append"] is not None:
             return None
         if before is None:
-            return _Line(step)
+            return _Line(Num(step))
         start = self._line(before)
         if start is None or not _is_one(before.meta["val"].shape[axis]):
             return None
         apart = line.plus(start, -1)
-        same = apart.at == step and not apart.steps.keys() - {axis}
-        return _Line(step) if same else None
+        same = apart.at == Num(step) and not apart.steps.keys() - {axis}
+        return _Line(Num(step)) if same else None
 
 
-def _compared(name: str, difference: _Line) -> _Line | None:
+def _compared(name: str, difference: _Line, sizes: Sequence[Expr]) -> _Line | None:
     """Whether a number is less than another, or equal, by what it is more; ``None`` where that is not the same for all.
 
-    The dims may be of any size.
+    Args:
+        name: The comparison.
+        difference: How much the first number is more.
+        sizes: Of what it gives.
     """
     if name in _TURNED:
-        name, difference = _TURNED[name], _Line(0).plus(difference, -1)
-    steps = difference.steps.values()
-    if name in _AHEAD:
-        if max(steps, default=0) <= 0 and difference.at <= -_AHEAD[name]:
-            return _Line(1)
-        return _Line(0) if min(steps, default=0) >= 0 and difference.at > -_AHEAD[name] else None
-    return None if steps else _Line(int((difference.at == 0) == (name == "eq")))
+        name, difference = _TURNED[name], _FALSE.plus(difference, -1)
+    if name not in _AHEAD:
+        known = not difference.steps and isinstance(difference.at, Num)
+        return (_TRUE if (difference.at == Num(0)) == (name == "eq") else _FALSE) if known else None
+    least = most = add(difference.at, _AHEAD[name])
+    for axis, step in difference.steps.items():
+        last = mul(step, sub(sizes[axis], 1))
+        least, most = (add(least, last), most) if step < 0 else (least, add(most, last))
+    if isinstance(most, Num) and most.value <= 0:
+        return _TRUE
+    return _FALSE if isinstance(least, Num) and least.value > 0 else None
 
 
 def _moved(name: str, given: dict[str, Any], line: _Line, before: Any, after: Any) -> _Line | None:
@@ -225,7 +243,7 @@ def _moved(name: str, given: dict[str, Any], line: _Line, before: Any, after: An
     if name == "slice":
         start, axis = given["start"] or 0, given["dim"] % after.dim() - after.dim()
         plain = isinstance(start, int) and start >= 0 and given["step"] == 1
-        return _Line(line.at + steps.get(axis, 0) * start, steps) if plain else None
+        return _Line(add(line.at, steps.get(axis, 0) * start), steps) if plain else None
     if name == "repeat":
         return line if all(_is_one(given["repeats"][axis]) for axis in steps) else None
     return line if name in _SAME | _RESHAPES else None
