@@ -80,6 +80,8 @@ MASKS = {
     "repeated by a reshape": lambda p: (
         p[None, :].expand(2, -1).reshape(-1)[None, 1 : p.shape[0] + 1] <= (p + 1)[:, None]
     ),
+    "of other bits": lambda p: p.view(torch.int32)[None, : p.shape[0]] <= p[:, None],
+    "of one that is picked": lambda p: (p[torch.zeros(1, dtype=torch.int64)] <= p[:, None]).expand(-1, p.shape[0]),
     "of one place": lambda p: p[None, :] <= p[:, None] + torch.arange(1),
     "every second": lambda p: torch.arange(0, 2 * p.shape[0], 2)[None, :] <= p[:, None],
     "of one query": lambda p: (p[None, :] <= p[:1, None]).expand(p.shape[0], -1),

@@ -185,7 +185,7 @@ class _Masks:
         found = _Line(line.at)
         for axis, step in line.steps.items():
             index = None if _is_bool(indices[axis]) else self._line(indices[axis])
-            if index is None or not isinstance(index.at, Num) or min(index.at.value, *index.steps.values()) < 0:
+            if index is None or not isinstance(index.at, Num) or min([index.at.value, *index.steps.values()]) < 0:
                 return None
             found = found.plus(index, step)
         return found
@@ -231,6 +231,8 @@ def _compared(name: str, difference: _Line, sizes: Sequence[Expr]) -> _Line | No
 def _moved(name: str, given: dict[str, Any], line: _Line, before: Any, after: Any) -> _Line | None:
     """The line of a tensor that has the same elements at other places."""
     steps = line.steps
+    if name in _RESHAPES and before.dtype != after.dtype:  # the same bits as other numbers
+        return None
     if name == "unsqueeze":
         place = given["dim"] if given["dim"] < 0 else given["dim"] - after.dim()
         return _Line(line.at, {axis if place < axis else axis - 1: step for axis, step in steps.items()})
