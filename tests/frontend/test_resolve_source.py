@@ -275,6 +275,14 @@ def test_a_folder_of_hugging_face_is_a_source(name: str, weights: bool, tmp_path
             trtdiag.compile(tmp_path, backend="reference")
 
 
+def test_a_folder_of_programs_is_answered_with_their_names(tmp_path: Path) -> None:
+    for name in ("a.pt2", "b.pt2", "c.ep", "d.pt2"):
+        (tmp_path / name).touch()
+    with pytest.raises(CaptureError, match="is a folder without a model") as caught:
+        trtdiag.analyze(tmp_path)
+    assert "one of the files in it: a.pt2, b.pt2, c.ep and 1 more" in caught.value.fix
+
+
 def test_a_config_without_an_architecture_is_refused_in_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from trtdiag.files.bounded_read import read_whole, reason
 from trtdiag.frontend.input import Input
 from trtdiag.frontend.module_inputs import Inputs, ModuleInputs, module_inputs
 from trtdiag.frontend.user_code import users_code
-from trtdiag.wording import shown
+from trtdiag.wording import listed, shown
 
 CONFIG = "config.json"
 EXPORTS = "export.json"
@@ -60,10 +60,12 @@ def folder_source(folder: Path, inputs: Inputs | None = None, *, meta: bool = Fa
             raise brings_its_own(folder.name, inputs)
         return _exported_file(folder)
     if not (folder / CONFIG).is_file():
+        programs = sorted(each.name for suffix in ("*.pt2", "*.ep") for each in folder.glob(suffix))
+        one = f"one of the files in it: {listed(programs, 3)}" if programs else "a .pt2 file"
         raise CaptureError(
             f"{folder} is a folder without a model",
             because=f"it has neither {CONFIG} of a Hugging Face model nor {EXPORTS} of transformers' exporters",
-            fix="give such a folder, a .pt2 file, or package.module:factory",
+            fix=f"give such a folder, {one}, or package.module:factory",
             reference="folder-not-readable",
         )
     weightless = meta or not any(next(folder.glob(pattern), None) is not None for pattern in _WEIGHTS)
