@@ -77,6 +77,28 @@ def test_layers_that_share_a_graph_keep_their_own_weights(made: list[CompiledPro
     torch.testing.assert_close(fast[0](x), layers[0](x))
 
 
+class Masked(nn.Module):
+    """Writes into what a dropout gives, as speech encoders do: in evaluation that is its input itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        hidden = x * 2
+        kept = self.drop(hidden)
+        kept[~mask] = 0
+        return kept + hidden
+
+
+@torch.no_grad()
+def test_what_a_dropout_gives_is_written_in_place() -> None:
+    model, x, mask = Masked().eval(), torch.randn(4, 3), torch.tensor([True, False, True, True])
+    torch.testing.assert_close(torch.compile(model, backend="trtdiag")(x, mask), model(x, mask))
+    exported = torch.export.export(model, (x, mask))
+    torch.testing.assert_close(trtdiag.compile(exported, backend="reference")(x, mask), model(x, mask))
+
+
 def test_options_are_those_of_compile(made: list[CompiledProgram]) -> None:
     model = Small()
     options = {"keep_in_torch": ("aten.relu",), "min_segment_ops": 1}

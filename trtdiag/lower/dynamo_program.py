@@ -35,7 +35,8 @@ def traceable_graph(graph_module: GraphModule) -> GraphModule:
 
     Blocks of autocast really begin and end: tracing only notes the calls that torch.compile writes, so that ops inside
     would be traced in the dtypes of outside.  Floats of the model (``eps``), which enter as tensors where everything
-    is dynamic, are numbers, and guards of torch.compile: an engine holds them as constants.
+    is dynamic, are numbers, and guards of torch.compile: an engine holds them as constants.  A dropout that drops
+    nothing gives its input itself, as it does in PyTorch: what tracing has of it cannot be written in place.
     """
     graph, copies = copied_graph(graph_module.graph)
     for old, new in copies.items():
@@ -44,17 +45,19 @@ def traceable_graph(graph_module: GraphModule) -> GraphModule:
         elif old.target is torch.amp.autocast_mode._exit_autocast:
             new.target = _exit
         elif _is_float_of_model(old):
-            _put_number(new, guard_float(old.meta["example_value"]))
+            _put(new, guard_float(old.meta["example_value"]))
+        elif _drops_nothing(old):
+            _put(new, new.args[0] if new.args else new.kwargs["input"])
     made = GraphModule(graph_module, graph)
     made.meta.update(copy.copy(graph_module.meta))
     return made
 
 
-def _put_number(node: Node, number: float) -> None:
-    """Let whoever reads ``node`` read ``number``."""
+def _put(node: Node, instead: Any) -> None:
+    """Let whoever reads ``node`` read ``instead``."""
 
     def put(argument: Node) -> Any:
-        return number if argument is node else argument
+        return instead if argument is node else argument
 
     for user in list(node.users):
         user.args, user.kwargs = map_arg((user.args, user.kwargs), put)
@@ -71,6 +74,13 @@ def _enter(*arguments: Any) -> torch.amp.autocast_mode.autocast:
 
 def _exit(mode: torch.amp.autocast_mode.autocast) -> None:
     mode.__exit__(None, None, None)
+
+
+def _drops_nothing(node: Node) -> bool:
+    if node.op != "call_function" or node.target not in (torch.nn.functional.dropout, torch.dropout):
+        return False
+    training = node.args[2] if len(node.args) > 2 else node.kwargs.get("training", node.kwargs.get("train", True))
+    return training is False
 
 
 def _is_float_of_model(node: Node) -> bool:
