@@ -99,6 +99,26 @@ def test_what_a_dropout_gives_is_written_in_place() -> None:
     torch.testing.assert_close(trtdiag.compile(exported, backend="reference")(x, mask), model(x, mask))
 
 
+class Chunked(nn.Module):
+    """Looks by strides at what lies in memory in another order than that of its dims, as Longformer does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(6):  # enough for an engine
+            x = torch.relu(self.linear(x)) + x
+        chunks = x.transpose(0, 1).reshape(8, 2, 2, 8)
+        return chunks.as_strided((8, 3, 2, 8), (8, 64, 64, 1)) + 1
+
+
+@torch.no_grad()
+def test_strides_of_another_order_in_memory_are_kept() -> None:
+    model, x = Chunked().eval(), torch.randn(4, 8, 8)
+    torch.testing.assert_close(torch.compile(model, backend="trtdiag")(x), model(x))
+
+
 def test_options_are_those_of_compile(made: list[CompiledProgram]) -> None:
     model = Small()
     options = {"keep_in_torch": ("aten.relu",), "min_segment_ops": 1}

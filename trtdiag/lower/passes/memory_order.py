@@ -12,6 +12,7 @@ from trtdiag.lower.template import written_size
 
 _VIEWS = (ATEN.view.default, ATEN._unsafe_view.default)
 _READS_ORDER = frozenset({"aten::as_strided", "aten::view_as_complex"})
+_BY_STRIDES = "aten::as_strided"
 
 
 def forget_memory_order(draft: Draft) -> int:
@@ -42,19 +43,28 @@ def reads_order(node: Node) -> bool:
 
 
 def _without_gaps(draft: Draft, node: Node) -> bool:
-    """Copy what ``node`` reads where lowering left it in another order; whether it had none but that of its dims."""
+    """Copy what ``node`` reads where lowering left it in another order, in that which it had; whether it had no gaps.
+
+    Of dims that lie in another order in memory, what they are a ``permute`` of is copied.
+    """
     source = node.args[0]
     value = source.meta.get("val") if isinstance(source, Node) else None
     if not isinstance(source, Node) or not isinstance(value, torch.Tensor):
         return False
+    order, strides = list(range(value.dim())), value.stride()
+    op = operator_of(node)
+    if op is not None and schema_name(op) == _BY_STRIDES and all(isinstance(each, int) for each in strides):
+        order.sort(key=lambda dim: -int(strides[dim]))
     with draft.mode:
+        value = value.permute(order)
         plain = torch.empty_like(value, memory_format=torch.contiguous_format)
     if [*map(written_size, value.stride())] != [*map(written_size, plain.stride())]:
         return False
     with draft.graph.inserting_before(node):
-        node.replace_input_with(
-            source, insert_call(draft.graph, ATEN.contiguous.default, (source,), value, node, "order")
-        )
+        read = source
+        if order != sorted(order):
+            read = insert_call(draft.graph, ATEN.permute.default, (source, order), value, node, "order")
+        node.args = (insert_call(draft.graph, ATEN.contiguous.default, (read,), value, node, "order"), *node.args[1:])
     return True
 
 
