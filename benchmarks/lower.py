@@ -99,10 +99,10 @@ def measured(name: str) -> list[str]:
     show(row)
     flat, spec = pytree.tree_flatten((args, kwargs))
     with torch.no_grad():
-        wanted = called(exported, spec, flat)
+        wanted = called(exported.module(), spec, flat)
         row.append(difference(user_outputs(lowered, flat), wanted))
         if isinstance(decomposed, ExportedProgram):
-            _, values, raised = cpu_seconds(lambda: called(decomposed, spec, flat))
+            _, values, raised = cpu_seconds(lambda: called(decomposed.module(), spec, flat))
             row.append(difference(values, wanted) if not raised else f"raises {raised}")
     show(row)
     return row
