@@ -1,4 +1,6 @@
-"""Takes masks of attention out that mask nothing, or what ``is_causal`` says: kernels that take a mask are slower ones.
+"""Takes masks of attention out that mask nothing, or what ``is_causal`` says.
+
+With a mask TensorRT 8.6 has no kernel for attention as a whole (docs/benchmarks.md), and PyTorch no flash attention.
 
 transformers writes both kinds by counting places when a model is exported: ``arange(n) >= 0`` where no mask is given,
 ``keys <= queries`` where a query sees what is before it, and whether places are those of one sequence.  A step of
