@@ -127,6 +127,9 @@ def test_what_is_not_proven_is_not_told_as_what_to_declare() -> None:
     at = lines.index("What to declare, as far as is known (a condition was not read; trtdiag fix-dims")
     assert lines[at + 1] == "  tries it out):"
     assert "What to declare:" not in lines
+    doubt = "# as far as is known: a condition was not read; trtdiag fix-dims tries it out"
+    assert doubt in report.to_html()
+    assert doubt in report._repr_html_()
 
 
 @pytest.mark.slow  # quick: a picture is saved, in test_browser_charts.py

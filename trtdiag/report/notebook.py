@@ -14,9 +14,9 @@ from trtdiag.report.templates import html_piece
 from trtdiag.report.verdict import (
     CauseTree,
     cause_trees,
+    declared_with_doubt,
     first_frame,
     in_order,
-    merged_dynamic_shapes,
     not_covered,
     severity_word,
     verdict,
@@ -57,7 +57,7 @@ def snippet(analysis: Analysis, comparison: Body | None = None) -> str:
         open=not_covered(analysis),
         findings=rows[:_LISTED],
         hidden=len(rows) - _LISTED,
-        declare=visible(merged_dynamic_shapes(analysis) or ""),
+        declare=visible(declared_with_doubt(analysis)),
     )
 
 

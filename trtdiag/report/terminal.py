@@ -26,6 +26,7 @@ from trtdiag.report.verdict import (
     CauseTree,
     Verdict,
     cause_trees,
+    doubt_about_declaration,
     first_frame,
     merged_dynamic_shapes,
     not_covered,
@@ -105,11 +106,12 @@ def summary(
 
 
 def _declare_words(analysis: Analysis) -> str:
-    declaration = analysis.dims.declaration
-    if declaration is None or declaration.proof.proven:
-        return "What to declare:"
-    why = one_line(declaration.proof.detail, _LONGEST_MESSAGE_CHARS)
-    return f"What to declare, as far as is known ({why or 'it is not proven'}; trtdiag fix-dims tries it out):"
+    doubt = doubt_about_declaration(analysis)
+    return (
+        f"What to declare, as far as is known ({doubt}; trtdiag fix-dims tries it out):"
+        if doubt
+        else "What to declare:"
+    )
 
 
 def _headline(analysis: Analysis, result: Verdict) -> RenderableType:

@@ -153,6 +153,20 @@ def merged_dynamic_shapes(analysis: Analysis) -> str | None:
     return None if declaration is None or declaration.refused else declaration.code.rstrip("\n")
 
 
+def doubt_about_declaration(analysis: Analysis) -> str:
+    """Why the code that declares all dims is not proven; empty where it is, or where there is none."""
+    declaration = analysis.dims.declaration
+    if declaration is None or declaration.proof.proven:
+        return ""
+    return one_line(declaration.proof.detail, _LONGEST_CHARS) or "it is not proven"
+
+
+def declared_with_doubt(analysis: Analysis) -> str:
+    """The code that declares all dims, below a comment that says why it is not proven; empty where there is none."""
+    code, doubt = merged_dynamic_shapes(analysis), doubt_about_declaration(analysis)
+    return f"# as far as is known: {doubt}; trtdiag fix-dims tries it out\n{code}" if code and doubt else code or ""
+
+
 def not_covered(analysis: Analysis) -> list[str]:
     """Lines that say what was not run and not checked."""
     skipped = [stage.name for stage in analysis.stages if stage.state == "not run"]

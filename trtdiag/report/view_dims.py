@@ -6,7 +6,7 @@ from trtdiag.analysis.result import Analysis
 from trtdiag.dims.facts import DimSuggestion, DimSystem
 from trtdiag.report.charts.ranges import ranges_chart
 from trtdiag.report.page import Part
-from trtdiag.report.verdict import merged_dynamic_shapes
+from trtdiag.report.verdict import declared_with_doubt
 from trtdiag.report.view_sizes import SHOWN_SITES, data_size_view, input_sizes, size_view
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import amount, listed, one_line, visible
@@ -26,7 +26,7 @@ def dims_view(analysis: Analysis) -> Part:
         "more": f"{len(rows) - _MOST_ROWS:,} more are in the JSON report" if len(rows) > _MOST_ROWS else "",
         "static": [size_view(size) for size in static[:_MOST_ROWS]],
         "static_label": amount(len(static), "static dim") if static else "",
-        "declare": visible(merged_dynamic_shapes(analysis) or ""),
+        "declare": visible(declared_with_doubt(analysis)),
         "ranges": ranges_chart(sizes),
         "suggestions": [_suggestion(s, dims) for s in dims.suggestions],
         "pinned": [
