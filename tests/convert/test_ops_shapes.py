@@ -42,7 +42,7 @@ REFUSED = {
     "aten.tensor_split.indices": {"argument-kind", "unbounded-size"},
     "aten.tensor_split.sections": {"argument-kind"},
     # TensorRT's deconvolution takes floats only, and its kernel has as many channels as are known at compile time.
-    "aten.col2im.default": {"dtype", "dynamic-attribute"},
+    "aten.col2im.default": {"dtype"},
     # A tensor without dims has windows in PyTorch.
     "aten.unfold.default": {"rank"},
     "aten.unfold_copy.default": {"rank"},

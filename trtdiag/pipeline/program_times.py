@@ -42,8 +42,8 @@ def usual_arguments(state: State, device: torch.device) -> tuple[Any, Any]:
 def replayed(call: Call, device: torch.device, gpu: Gpu | None = None) -> Call:
     """The call as a CUDA graph, as it runs in a program that is recorded; the call itself where CUDA refuses that.
 
-    Else a block with many kernels is timed by the launches of the host, of which such a program has none: a block of
-    VOLO in AOTInductor took 0.13 ms beside 0.10 in TensorRT, and of the whole programs AOTInductor's was the faster.
+    Else the launches of the host count, of which such a program has none.  So timed, a block of VOLO took 0.13 ms in
+    AOTInductor and 0.10 in TensorRT, and with most of them in TensorRT the whole program took longer, as a graph.
 
     Args:
         call: Gives the same work each time.

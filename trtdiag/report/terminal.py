@@ -107,11 +107,7 @@ def summary(
 
 def _declare_words(analysis: Analysis) -> str:
     doubt = doubt_about_declaration(analysis)
-    return (
-        f"What to declare, as far as is known ({doubt}; trtdiag fix-dims tries it out):"
-        if doubt
-        else "What to declare:"
-    )
+    return f"What to declare{f', as far as is known ({doubt}; trtdiag fix-dims tries it out)' if doubt else ''}:"
 
 
 def _headline(analysis: Analysis, result: Verdict) -> RenderableType:
