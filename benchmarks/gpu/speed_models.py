@@ -12,7 +12,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from speed_stays import Detector, Rotary, TransUNet, ZooCase, plain_unet_case, torchvision_case, zoo_case
+from speed_stays import (
+    Detector,
+    Rotary,
+    TransUNet,
+    ZooCase,
+    plain_unet_case,
+    published_case,
+    torchvision_case,
+    zoo_case,
+)
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -356,6 +365,8 @@ def case(name: str, tiny: bool = False) -> Case | ZooCase:
         return zoo_case(name.removeprefix("zoo:"))
     if name == "plain_unet":
         return plain_unet_case(tiny)
+    if name.startswith("hf:"):
+        return published_case(name.removeprefix("hf:"))
     if name.startswith("tv:"):
         return torchvision_case(name.removeprefix("tv:"))
     made = {**MAKERS, **OF_STAYS}[name](tiny)

@@ -5,6 +5,7 @@
 ``zoo:NAME`` is a model of ``tests/models``; those with keyword arguments are none of these.  ``zoo:NAME@8x512x512`` has
 an example of these sizes, in the order in which the model's dims come; ``zoo:NAME@8`` a batch of 8.
 ``tv:NAME`` is a classifier of torchvision with images of 224 pixels, ``plain_unet`` a U-Net of dense convolutions.
+``hf:NAME`` is one of ``PUBLISHED``: an architecture of the zoo as it was published, where the zoo has it narrow.
 """
 
 from __future__ import annotations
@@ -226,6 +227,62 @@ def torchvision_case(name: str) -> ZooCase:
 
     declare_missing_ops()
     return _used_to(torchvision_model(name)(weights=None), torch.randn(8, 3, 224, 224))
+
+
+def _depth_anything_b() -> ZooCase:
+    """Depth Anything V2 Base (Yang et al. 2024, arXiv:2406.09414): DINOv2-B and a DPT head, 8x3x518x518."""
+    import transformers
+
+    backbone = transformers.Dinov2Config(
+        image_size=518,
+        patch_size=14,
+        out_features=["stage3", "stage6", "stage9", "stage12"],
+        reshape_hidden_states=False,
+    )
+    config = transformers.DepthAnythingConfig(
+        backbone_config=backbone,
+        reassemble_hidden_size=768,
+        neck_hidden_sizes=[96, 192, 384, 768],
+        fusion_hidden_size=128,
+    )
+    model = transformers.DepthAnythingForDepthEstimation(config)
+    return _batched(_Answer(model, "predicted_depth"), torch.randn(8, 3, 518, 518))
+
+
+def _wav2vec2_b() -> ZooCase:
+    """wav2vec 2.0 Base (Baevski et al. 2020, arXiv:2006.11477) with its letters, 8 times 4 s at 16 kHz."""
+    import transformers
+
+    model = transformers.Wav2Vec2ForCTC(transformers.Wav2Vec2Config())
+    return _batched(_Answer(model, "logits"), torch.randn(8, 64000))
+
+
+PUBLISHED = {"depth_anything_b": _depth_anything_b, "wav2vec2_b": _wav2vec2_b}
+"""By what ``hf:`` calls them: random weights, batches of 1 to 16."""
+
+
+def published_case(name: str) -> ZooCase:
+    """One of ``PUBLISHED``."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    from tests.models.torchvision_ops import declare_missing_ops
+
+    declare_missing_ops()
+    return PUBLISHED[name]()
+
+
+class _Answer(nn.Module):
+    """One tensor of what a model of transformers gives."""
+
+    def __init__(self, model: nn.Module, name: str) -> None:
+        super().__init__()
+        self.model, self.name = model, name
+
+    def forward(self, x: Tensor) -> Any:
+        return getattr(self.model(x), self.name)
+
+
+def _batched(module: nn.Module, x: Tensor) -> ZooCase:
+    return ZooCase(module.eval(), (x,), ({0: torch.export.Dim("batch", min=1, max=16)},))
 
 
 def plain_unet_case(tiny: bool) -> ZooCase:
