@@ -55,6 +55,7 @@ CALLS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "strided": (aten.slice.Tensor, (X, 1, 1, 5, 2)),
     "tril": (aten.tril.default, (X,)),
     "pixels": (aten.pixel_shuffle.default, (IMAGE, 2)),
+    "sum_of_windows": (aten.col2im.default, (IMAGE.reshape(2, 4, 35), [8, 6], [2, 2], [1, 1], [0, 0], [1, 1])),
 }
 WEIGHTS = ("convolution", "embedding")
 """Ops whose other tensors are weights of the program: their sizes stay numbers."""
