@@ -68,6 +68,8 @@ def checker(request: pytest.FixtureRequest) -> Check:
         from trtdiag.pipeline.analyze import analyze
 
         report = analyze(source, **options)
+        if report.analysis.fault is not None:  # of what was not looked at there are no findings
+            raise report.analysis.fault
         place = _place(request, name)
         if update:
             _save(place, report)

@@ -134,6 +134,24 @@ def test_wrong_input_is_one_clear_error(
     assert "Traceback" in trtdiag("analyze", source, "--debug", cwd=tmp_path).stderr
 
 
+def test_a_stage_that_failed_by_our_fault_is_told_and_exits_with_4(
+    trtdiag: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_arguments: object, **_named: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("trtdiag.pipeline.plan_engines.plan_types", broken)
+    # Findings and --fail-on are about the program: of what was not looked at there are none.
+    for source, options in (("clean.pt2", ()), ("clean.pt2", ("--fail-on", "never", "-q")), ("open.pt2", ())):
+        done = trtdiag("analyze", str(folder / source), "--no-html", "--json", "r.json", *options, cwd=tmp_path)
+        assert done.returncode == 4, done.stdout
+        assert "error: trtdiag itself failed: KeyError" in done.stderr
+        assert "types failed: KeyError: 'x'" in done.stdout or "-q" in options
+    assert {"name": "types", "state": "failed", "message": "KeyError: 'x'"}.items() <= next(
+        stage for stage in json.loads((tmp_path / "r.json").read_text())["stages"] if stage["state"] == "failed"
+    ).items()
+
+
 def test_a_factory_of_the_current_folder(trtdiag: Run, folder: Path) -> None:
     done = trtdiag("analyze", "factory:build", "--json", "-", "--no-html", cwd=folder)
     assert done.returncode == 0, done.stderr

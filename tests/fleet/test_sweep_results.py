@@ -147,7 +147,9 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
     [
         (["clean", "warning"], "error", 0),
         (["clean", "warning"], "warning", 1),
-        (["incomplete"], "warning", 0),
+        (["incomplete"], "warning", 1),
+        (["incomplete"], "error", 1),
+        (["incomplete"], "never", 0),
         (["error"], "error", 1),
         (["crashed"], "error", 1),
         (["differs"], "error", 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,9 +15,12 @@ import trtdiag
 from tests.harness.rows import thinned
 from trtdiag.analysis.fallbacks import Why
 from trtdiag.analysis.finding import Severity
+from trtdiag.analysis.registry import rules
 from trtdiag.errors import InternalError
+from trtdiag.fleet.diagnosis import diagnosis_of
 from trtdiag.partition.facts import Cause
 from trtdiag.pipeline import stages
+from trtdiag.report.report import Report
 
 
 class Between(nn.Module):
@@ -122,6 +126,25 @@ def test_a_fault_of_ours_loses_only_its_own_stages(
     assert untried.endswith("what they look at could not be worked out")
     message = next(stage.message for stage in report.analysis.stages if stage.state == "failed")
     assert ("a fault" if isinstance(fault, InternalError) else "KeyError: 'x'") in message
+    assert report.analysis.fault is fault
+
+
+def test_a_fault_between_two_stages_is_one_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was told as one of the stage before, whose state stayed "ok": the verdict was "No findings"."""
+
+    def broken(*_arguments: object) -> None:
+        raise KeyError("x")
+
+    before = trtdiag.analyze(exported())
+    monkeypatch.setattr("trtdiag.pipeline.plan_engines.counted_ranges", broken)
+    report = trtdiag.analyze(exported())
+    assert [states(report)[name] for name in stages.PLANNING] == ["ok", "ok", "failed", "not run", "not run", "not run"]
+    assert report.verdict == "Analysis incomplete: types failed"
+    # A sweep must not take warnings for all that there is to say.
+    warning = next(finding for finding in before.findings if finding.severity is Severity.WARNING)
+    warned = Report(replace(report.analysis, findings=(warning,)), rules=rules())
+    assert warned.body["verdict"]["status"] == "warning"
+    assert [diagnosis_of(each).status for each in (report, warned, before)] == ["incomplete", "incomplete", "warning"]
 
 
 def test_without_a_graph_nothing_is_planned() -> None:

@@ -65,6 +65,19 @@ def clean() -> object:
     return torch.export.export(Doubles(), (torch.ones(2, 3),))
 
 
+def test_what_was_not_looked_at_is_no_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules whose facts are missing find nothing: a test passed where a stage had failed."""
+    check(tmp_path, "--trtdiag-update", clean())
+
+    def broken(*_arguments: object, **_named: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("trtdiag.pipeline.plan_engines.plan_types", broken)
+    for option in ("--trtdiag", "--trtdiag-update"):
+        with pytest.raises(KeyError, match="x"):
+            check(tmp_path, option, clean())
+
+
 def test_gained_findings_fail_until_they_are_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "trtdiag_baselines" / "test_export.TestSizes.test_unet-3-4-fp-16.json"
     monkeypatch.chdir(tmp_path)

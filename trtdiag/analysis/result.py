@@ -47,6 +47,11 @@ class Analysis:
     options: AnalyzeOptions | CompileOptions | None = None
     profiles: Mapping[str, DimProfile] = field(default_factory=dict)
 
+    @property
+    def fault(self) -> Exception | None:
+        """What ended the first stage that failed by a fault of trtdiag; ``None`` where none did."""
+        return next((stage.fault for stage in self.stages if stage.fault is not None), None)
+
     def noted(self, *notes: str) -> Analysis:
         """The same with further notes on the program."""
         return replace(self, program=replace(self.program, notes=(*self.program.notes, *notes)))

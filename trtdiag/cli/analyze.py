@@ -144,6 +144,8 @@ def analyze(
     if github:
         for line in annotation_lines(report.analysis):
             click.echo(line)
+    if report.analysis.fault is not None:  # the report has all else; a script must not take it for the whole answer
+        raise report.analysis.fault
     return exit_code(report, threshold)
 
 

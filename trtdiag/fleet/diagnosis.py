@@ -29,11 +29,13 @@ def diagnosis_of(report: Report) -> Diagnosis:
         # At how many sizes outputs were compared hangs on the time that there was.
         analysis = replace(analysis, compilation=None, not_checked=())
     told = verdict(analysis)
+    # Of stages that failed there are no findings: what is known is not all, and warnings alone would let a sweep pass.
+    incomplete = analysis.fault is not None and told.status == "warning"
     split, memory, rows = body["partition"], body["memory"], body["dims"]["rows"]
     inside = None if split is None else sum(len(segment["ops"]) for segment in split["segments"])
     outside = 0 if split is None else sum(bool(each["computes"]) for each in split["left_to_pytorch"])
     return Diagnosis(
-        status=told.status,
+        status="incomplete" if incomplete else told.status,
         text=one_line(told.text),
         findings=tuple(
             Hit(each["rule"], each["name"], each["severity"], one_line(each["message"]), str(each["fingerprint"]))

@@ -213,8 +213,10 @@ def _planned(
     except BeyondTensorsError:
         raise
     except Exception as fault:  # whatever it is, it is no fault of the model, whose findings must not be lost
-        failed = clock.stages[-1].name if len(clock.stages) > begun else PLANNING[0]
-        clock.skip(PLANNING[PLANNING.index(failed) + 1 :], f"{failed} failed with {type(fault).__name__}")
+        ended = [stage.name for stage in clock.stages[begun:] if stage.state == "ok"]
+        failed = PLANNING[len(ended)]
+        clock.blame(failed, fault)
+        clock.skip(PLANNING[len(ended) + 1 :], f"{failed} failed with {type(fault).__name__}")
         return None
 
 

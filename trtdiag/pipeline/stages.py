@@ -46,8 +46,7 @@ class Clock:
             with turn(name), timed("stage", name):
                 yield
         except Exception as fault:
-            told = str(fault) if isinstance(fault, TrtdiagError) else f"{type(fault).__name__}: {fault}"
-            self.stages.append(StageTiming(name, "failed", time.perf_counter() - started, told))
+            self.stages.append(StageTiming(name, "failed", time.perf_counter() - started, _words(fault)))
             raise
         self.stages.append(StageTiming(name, "ok", time.perf_counter() - started))
 
@@ -59,9 +58,20 @@ class Clock:
         """Note stages that are not run."""
         self.stages.extend(StageTiming(name, "not run", 0.0, why) for name in names)
 
+    def blame(self, name: str, fault: Exception) -> None:
+        """Note that a stage failed by a fault of trtdiag, in it or on the way to it."""
+        if self.stages and self.stages[-1].name == name:
+            self.stages[-1] = replace(self.stages[-1], fault=fault)
+        else:
+            self.stages.append(StageTiming(name, "failed", 0.0, _words(fault), fault))
+
     def note(self, name: str, message: str, state: str = "ok") -> None:
         """Say something of a stage that has ended."""
         self.stages = [replace(one, state=state, message=message) if one.name == name else one for one in self.stages]
+
+
+def _words(fault: Exception) -> str:
+    return str(fault) if isinstance(fault, TrtdiagError) else f"{type(fault).__name__}: {fault}"
 
 
 @contextmanager
