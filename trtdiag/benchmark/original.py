@@ -59,7 +59,8 @@ class Original:
         if asked == "max":
             found = points(box, self.program.hints, conditions_of(self.program, box))
             return next((point for point in found if point.label == "max"), found[0]).sizes
-        return opt_sizes(self.program, box, (*self.opt, *(() if isinstance(asked, str) else asked)))
+        wanted = (*self.opt, *(() if isinstance(asked, str) else asked))
+        return opt_sizes(self.program, box, wanted, cannot="calls cannot have")
 
     def inputs(self, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments and keyword arguments of these sizes."""

@@ -15,7 +15,6 @@ from trtdiag.benchmark.facts import Benchmark
 from trtdiag.benchmark.original import ENDS, original
 from trtdiag.benchmark.run import Way, of_program, timed_at
 from trtdiag.benchmark.ways import preparers
-from trtdiag.errors import DimsError
 from trtdiag.frontend.capture import Source
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.stages import Clock
@@ -90,10 +89,7 @@ def bench(
     step("capture the original")
     device = compiled_device(program.exported_program) or torch.device("cpu")
     there = original(source, device, options)
-    try:
-        points = [there.sizes(each if isinstance(each, str) else tuple(each.items())) for each in asked]
-    except DimsError as error:
-        raise error.with_message(error.message.replace("engines cannot be tuned for", "calls cannot have")) from None
+    points = [there.sizes(each if isinstance(each, str) else tuple(each.items())) for each in asked]
     there.check_reach([there.sizes("opt"), *points])
     ways = [Way(OURS, of_program(program))]
     for name, prepare in wanted.items():

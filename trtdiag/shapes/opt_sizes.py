@@ -12,7 +12,7 @@ from trtdiag.frontend.program import Program
 from trtdiag.frontend.read_guards import read_guards
 from trtdiag.grouping import grouped
 from trtdiag.shapes.profile import DimProfile
-from trtdiag.shapes.user_sizes import Ask, conflicting, read_ask, refused
+from trtdiag.shapes.user_sizes import TUNED, Ask, conflicting, read_ask, refused
 from trtdiag.symbolic import Condition, Range, ValueSet, allowed, free_symbols, holds
 from trtdiag.symbolic.nearby import nearest_fitting
 from trtdiag.symbolic.shared_symbols import tied_groups
@@ -22,7 +22,9 @@ _SEARCH_LIMIT_S = 2.0
 """Own choice: for z3, where asked sizes and guards of several symbols leave nothing near the example."""
 
 
-def opt_sizes(program: Program, box: Mapping[str, Range], asked: Sequence[tuple[str, int]]) -> Mapping[str, int]:
+def opt_sizes(
+    program: Program, box: Mapping[str, Range], asked: Sequence[tuple[str, int]], cannot: str = TUNED
+) -> Mapping[str, int]:
     """Return a size for every symbol of the box, such that all guards hold.
 
     What was asked for is kept exactly; every other symbol stays as near to its example as the guards allow.  A symbol
@@ -32,12 +34,13 @@ def opt_sizes(program: Program, box: Mapping[str, Range], asked: Sequence[tuple[
         program: Gives examples, names and guards.
         box: The range of each symbol.
         asked: Sizes by the name of a dim (``h``, ``x.shape[2]``) or symbol; the last for one name counts.
+        cannot: What is refused with a size, as the beginning of the error.
 
     Raises:
         DimsError: An asked name is not known, or nothing that ranges and guards allow is as asked.
     """
     sites = Sites(program)
-    asks = [read_ask(name, size, sites, list(box)) for name, size in dict(asked).items()]
+    asks = [read_ask(name, size, sites, list(box), cannot) for name, size in dict(asked).items()]
     asks = [ask for ask in asks if free_symbols(ask.expr)]
     choice = _Choice(box, program.hints, conditions_of(program, box), sites.names)
     found: dict[str, int] = {}

@@ -23,17 +23,20 @@ from trtdiag.symbolic import (
 )
 from trtdiag.symbolic.size_names import said_by
 
+TUNED = "engines cannot be tuned for"
+"""What cannot be done with a size that is refused, where nothing else is said."""
 _MOST_NAMES = 12
 _MOST_LOOKED_AT = 4096
 
 
 @dataclass(frozen=True)
 class Ask:
-    """One asked size: the user's word, the size over symbols that it names, the number."""
+    """One asked size: the user's word, the size over symbols that it names, the number; what cannot be if refused."""
 
     name: str
     expr: Expr
     size: int
+    cannot: str = TUNED
 
     @property
     def condition(self) -> Condition:
@@ -69,16 +72,18 @@ def dim_named(name: str, sites: Sites, symbols: Sequence[str]) -> Expr:
     return dims[name]
 
 
-def read_ask(name: str, size: int, sites: Sites, symbols: Sequence[str]) -> Ask:
+def read_ask(name: str, size: int, sites: Sites, symbols: Sequence[str], cannot: str = TUNED) -> Ask:
     """Return what ``name`` means: a declared Dim, a dim of an input (``x.shape[2]``), or a symbol.
+
+    ``cannot`` begins the words of a refusal, before the name and the size.
 
     Raises:
         DimsError: ``unknown-dim`` where nothing has this name, ``opt-of-static-dim`` where its size is another number.
     """
-    ask = Ask(name, dim_named(name, sites, symbols), size)
+    ask = Ask(name, dim_named(name, sites, symbols), size, cannot)
     if isinstance(ask.expr, Num) and ask.expr.value != size:
         raise DimsError(
-            f"engines cannot be tuned for {ask}",
+            f"{ask.cannot} {ask}",
             because=f"the size is always {ask.expr.value}",
             fix="leave it out, or export with this dim dynamic",
             reference="opt-of-static-dim",
@@ -105,7 +110,7 @@ def refused(
         told += f" with {to_text(all_of(guards), names)}"
     near = nearest_sizes(ask, symbol, values)
     return DimsError(
-        f"engines cannot be tuned for {ask}",
+        f"{ask.cannot} {ask}",
         because=told,
         fix=f"ask for {' or '.join(map(str, near))}, the nearest that is allowed" if near else "leave it out",
         reference="opt-not-allowed",
