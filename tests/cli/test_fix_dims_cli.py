@@ -20,7 +20,7 @@ import trtdiag as front
 from trtdiag.cli.main import main
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
 from trtdiag.errors import CaptureError
-from trtdiag.fixdims.fix import Change, Confirmation, Fix, Outcome, Reason
+from trtdiag.fixdims.fix import DIFFERS, Change, Confirmation, Fix, Outcome, Reason
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import Range
 
@@ -229,15 +229,35 @@ def test_applied_program_is_saved_and_takes_what_was_promised(
     assert not [w for w in recwarn if ".pt2" in str(w.message)]
 
 
+@pytest.mark.parametrize("quiet", [(), ("-q",)])
+def test_what_is_saved_without_a_proof_says_so_beside_its_name(
+    run: Run, tmp_path: Path, quiet: tuple[str, ...]
+) -> None:
+    answer = made(proof=Proof(ProofKind.NONE, 0, "too many sizes to compare"))
+    done = run("factory:build", "--apply", "-o", "fixed.ep", *quiet, answer=answer)
+    assert done.code == 0
+    if quiet:
+        assert done.stderr.endswith("fixed.ep is not proven: too many sizes to compare\n")
+    else:
+        assert "saved: fixed.ep (not proven: too many sizes to compare)\n" in done.stdout
+    assert (tmp_path / "fixed.ep").is_file()
+    assert "not proven" not in run("factory:build", "--apply", "-o", "fixed.ep", *quiet, answer=made()).stderr
+
+
 @pytest.mark.parametrize(
     ("answer", "code", "words"),
     [
+        (
+            made(confirmation=Confirmation(False, 1, (), f"{DIFFERS}: it does")),
+            1,
+            "something else than the model: it does",
+        ),
         (impossible(), 1, "fixed.ep not saved"),
         (made(confirmation=Confirmation(False, 2, (), "the export took longer than 9 s")), 1, "longer than 9 s"),
         (made(make_program=lambda: 1 // 0), 1, "division"),
         (from_text(), 2, "[fix-without-program]"),
     ],
-    ids=["impossible", "unconfirmed", "export fails", "text"],
+    ids=["other values", "impossible", "unconfirmed", "export fails", "text"],
 )
 def test_nothing_is_saved_where_there_is_no_program(
     run: Run, tmp_path: Path, answer: Fix, code: int, words: str

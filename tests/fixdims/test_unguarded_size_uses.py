@@ -15,10 +15,11 @@ from torch.compiler import is_compiling
 from torch.export import Dim
 
 from tests.harness.rows import each
-from trtdiag.fixdims.fix import Fix
+from trtdiag.fixdims.fix import DIFFERS, Fix
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program_of_export import attempted
+from trtdiag.report.fix_words import fix_verdict
 from trtdiag.symbolic.ranges import Range
 
 TABLE: dict[object, float] = {"30": 2.0, 30: 2.0}
@@ -181,6 +182,8 @@ def test_too_many_sizes_to_compare_are_not_proven_and_the_line_is_named() -> Non
 def test_an_example_that_the_text_decides_names_the_line() -> None:
     fix = _fixed(ESCAPES[0], 40, 30)
     assert not fix.proven
+    assert fix.confirmation.exported is False, "a program that is known not to be the model was saved"
+    assert fix.confirmation.note.startswith(f"{DIFFERS}: with the example inputs the program gives other values")
     assert any("makes text of a size" in note and f"{__file__}:" in note for note in fix.notes)
 
 
@@ -200,7 +203,11 @@ def test_sizes_that_decide_together_are_not_proven() -> None:
     dims = ({0: Dim("n", min=2, max=8)}, {0: Dim("m", min=2, max=8)})
     fix = fix_dims(Two(), (torch.randn(7), torch.randn(4)), dynamic_shapes=dims)
     assert not fix.proven
-    assert "x.shape[0] = 6, y.shape[0] = 5" in fix.proof.detail
+    other = "at x.shape[0] = 6, y.shape[0] = 5 the program gives other values, compared with the model"
+    assert fix.proof.detail == other  # it neither fails nor refuses these sizes
+    assert fix.confirmation.note == f"{DIFFERS}: {other}"
+    assert fix_verdict(fix).text == f"nothing found to change: not proven ({other}), exported"
+    assert any("makes text of a size" in note for note in fix.notes)
 
 
 # Python rounds each step; torch.export has one expression for several, and may see no condition at all.

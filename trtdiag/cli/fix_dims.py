@@ -80,7 +80,8 @@ def fix_dims(**given: Any) -> int:
       model.pt2, model.ep      an exported program
       error.log, or -          the text of a failed export; - is standard input
 
-    Exit codes: 0 nothing to change, or saved by --apply; 1 something must change, or nothing helps; 2 unreadable.
+    Exit codes: 0 nothing to change, or saved by --apply, where it is told whether that is proven; 1 something must
+    change, nothing helps, or the program was seen to do something else than the model; 2 unreadable.
 
     \b
     Examples:
@@ -148,6 +149,7 @@ def _given_out(
     from trtdiag.report.fix_module import save_program, write_module
     from trtdiag.report.fix_programs import write_programs
     from trtdiag.report.fix_text import print_fix
+    from trtdiag.report.fix_words import doubt_words
 
     written: list[str] = []
     files: list[str] = []
@@ -159,26 +161,30 @@ def _given_out(
             with told_at_the_end():
                 write_module(fix, asked.module_path, force=asked.overwrite)
                 written.append(f"written: {asked.module_path}")
+    why = doubt_words(fix) if programs else ""
+    doubt = f" (not proven: {why})" if why else ""
     with told_at_the_end():
         if output is not None and len(programs) > 1:
             *saved, table = write_programs(fix, programs, output)
             files = [path.name for path in saved]
-            written += [f"saved: {path}" for path in saved]
+            written += [f"saved: {path}{'' if number else doubt}" for number, path in enumerate(saved)]
             written.append(f"written: {table}")
         elif output is not None and programs:
             save_program(programs[0], output)
-            written.append(f"saved: {output}")
+            written.append(f"saved: {output}{doubt}")
     written += [f"written: {path}" for path in write_json(answer, json_fix(fix), "answer")]
     if not (asked.quiet or answer.to_stdout):
         print_fix(fix, own_console(), written, files)
         if told := _next(asked, fix, programs if any(line.startswith("saved: ") for line in written) else []):
             click.echo(told)
+    elif doubt:  # what is saved is not what it could be taken for
+        click.echo(f"{output} is not proven: {why}", err=True)
     if refusal is not None:
         if not impossible and fix.source == "text":
             raise refusal
-        click.echo(f"{output} not saved: {refusal.message}, {refusal.because}", err=True)
+        click.echo(f"{output} not saved: {refusal.message}, {refusal.because}; {refusal.fix}", err=True)
         return 1
-    failing = fix.confirmation.exported is False  # the program refuses sizes that it admits
+    failing = fix.confirmation.exported is False  # the program refuses sizes that it admits, or is not the model
     return int((fix.outcome is not Outcome.UNCHANGED or failing) and not programs)
 
 
@@ -265,11 +271,16 @@ def _no_text(why: str) -> UserError:
 
 def _programs(fix: Fix, step: Callable[[str], None]) -> tuple[list[ExportedProgram], TrtdiagError | None]:
     """The programs to save, or why there are none."""
+    from trtdiag.fixdims.fix import DIFFERS
     from trtdiag.report.fix_programs import several_exported
 
     if fix.confirmation.exported is False:
         because = fix.confirmation.note or "the export with it did not pass"
-        return [], _not_made("the answer was not confirmed", because, "see the notes")
+        other = because.startswith(DIFFERS)
+        hint = (
+            "where the model means that, export with --write dims.py and save it yourself" if other else "see the notes"
+        )
+        return [], _not_made("the answer was not confirmed", because, hint)
     step("export for --apply")
     try:
         others = fix.programs[1:] if several_exported(fix) else ()

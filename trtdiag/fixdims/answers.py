@@ -15,7 +15,7 @@ from trtdiag.dims.solver_input import dims_in
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child_export import exported_alone, planned
-from trtdiag.fixdims.confirmation import confirmation, refusals
+from trtdiag.fixdims.confirmation import confirmation, refusals, unlike_model
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import Change, Confirmation, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.fixdims.search_result import SearchResult
@@ -70,16 +70,16 @@ def answer_of(
             tuple of their own.
     """
     original = isinstance(source, ModelSource) and recipe.dynamic_shapes is not None
-    refused = refusals(found)
+    refused, unlike = refusals(found), "" if found.plan is None else unlike_model(found)
     proof = found.proof
     if found.last is not None and found.last.unread:
         proof = Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
     if refused and found.plan is not None:
         proof = Proof(ProofKind.NONE, found.proof.checked, f"the program fails at {refused[0]}")
     last = None if found.plan is None else found.last
-    if last is not None and last.on_data.unlike:
-        proof = Proof(ProofKind.NONE, found.proof.checked, f"with the example inputs {last.on_data.unlike}")
-        notes = (*notes, UNLIKE, *_escapes(last))
+    if last is not None and unlike:
+        proof = Proof(ProofKind.NONE, found.proof.checked, unlike)
+        notes = (*notes, *([UNLIKE] if last.on_data.unlike else []), *_escapes(last))
     elif last is not None and last.on_data.failed:
         proof = Proof(ProofKind.NONE, found.proof.checked, last.on_data.unrun)
     elif last is not None and last.on_data.unseen:
@@ -88,7 +88,8 @@ def answer_of(
         notes = (*notes, *_escapes(last))
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
     spelled = spell(asked if found.plan is None else found.plan, structure)
-    fix = _answer(source, asked, found, proof, ranks, spelled, confirmation(found, refused, assumed=bool(checks)))
+    tried = confirmation(found, refused, unlike, assumed=bool(checks))
+    fix = _answer(source, asked, found, proof, ranks, spelled, tried)
     refusing = bool(found.failure) and not found.confirmed
     # The model itself has to change first, or torch takes nothing.
     outcome = Outcome.IMPOSSIBLE if checks or refusing else fix.outcome

@@ -59,6 +59,8 @@ ALLOWED = "allowed by the guards, but no single Dim says it"
 
 REFUSES = "the exported program refuses sizes that it admits"
 """How the note of a confirmation begins where the export passed and a run failed."""
+DIFFERS = "the exported program does something else than the model"
+"""The same where both ran and gave something else."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ class Confirmation:
     """How far the suggestion was tried.
 
     Attributes:
-        exported: Whether the export passed with it; ``None`` where there is no model at hand.
+        exported: Whether the export passed with it, and no run of its program failed or gave something else than the
+            model; ``None`` where there is no model at hand.
         rounds: How many exports it took.
         ran: Sizes at which the exported program was run on shapes alone (fake tensors), as ``h = 136, w = 136``: the
             smallest, the largest, then others.
@@ -225,7 +228,7 @@ class Fix:
 
     def __repr__(self) -> str:
         exported = self.confirmation.exported
-        told = "not exported" if exported is None else "exported" if exported else "its export is refused"
+        told = "not exported" if exported is None else "exported" if exported else "not confirmed by an export"
         proven = "proven" if self.proven else "not proven"
         lines = [f"Fix(label={shown(self.label)}, {self.outcome.value}, {proven}, {told})"]
         lines += [f"  {told_name(each.before)} -> {told_name(each.after)}" for each in self.changes[:_MOST_TOLD]]

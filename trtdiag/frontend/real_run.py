@@ -25,6 +25,8 @@ from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.symbolic import free_symbols
 from trtdiag.wording import first_line
 
+BESIDE_MODEL = "the program "
+"""How the words of a run begin that its program passed, and gave something else than the model."""
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -187,9 +189,9 @@ class RealRunner(ShapeRunner):
                     return None, False
                 except Exception as error:  # whatever the model raises, its program took the same
                     raised = one is not module
-                    return f"the program takes it, and the model raises {_words(error)}" if raised else None, raised
+                    return f"{BESIDE_MODEL}takes it, and the model raises {_words(error)}" if raised else None, raised
         words = difference(*results)
-        return (f"the program gives {words}, compared with the model" if words else ""), False
+        return (f"{BESIDE_MODEL}gives {words}, compared with the model" if words else ""), False
 
     def _too_large(self, point: Mapping[str, int]) -> str:
         try:
@@ -230,7 +232,8 @@ class RealRunner(ShapeRunner):
     @contextmanager
     def _around(self, watch: Watch) -> Iterator[None]:
         """No gradients, no output, the same random state and buffers afterwards."""
-        devices = sorted({leaf.device.index or 0 for leaf in self._leaves if _on_cuda(leaf)})
+        tensors = (leaf for leaf in self._leaves if isinstance(leaf, torch.Tensor))
+        devices = sorted({leaf.device.index or 0 for leaf in tensors if leaf.device.type == "cuda"})
         with (
             put_back(self._module.buffers()),
             torch.no_grad(),
@@ -250,10 +253,6 @@ def _refused(ran: Ran) -> Ran:
 
 def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error, 'no message')}"
-
-
-def _on_cuda(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.device.type == "cuda"
 
 
 # Whether a model gives the same as the program that was made of it: torch traces no path of its own for 0 and 1.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.fixdims.fix import REFUSES, Change, DataCheck, Fix, Outcome
+from trtdiag.fixdims.fix import DIFFERS, REFUSES, Change, DataCheck, Fix, Outcome
 from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import LONG_CHARS, amount, joined, listed, one_line, share_text
@@ -47,7 +47,8 @@ def fix_verdict(fix: Fix) -> FixVerdict:
     if fix.outcome is Outcome.IMPOSSIBLE:
         return FixVerdict("impossible", _impossible(fix))
     if fix.outcome is Outcome.UNCHANGED:
-        return FixVerdict("good" if fix.proven else "changed", f"nothing to change: {_certainty(fix)}")
+        found = " found" if fix.confirmation.exported is False else ""  # and yet it is not right as it is
+        return FixVerdict("good" if fix.proven else "changed", f"nothing{found} to change: {_certainty(fix)}")
     return FixVerdict("changed", f"{_what_changes(fix)}: {_certainty(fix)}")
 
 
@@ -153,7 +154,7 @@ def _certainty(fix: Fix) -> str:
     if sure.exported is None:
         parts.append("not exported (no model at hand)")
     elif not sure.exported:
-        refused = sure.note.startswith(REFUSES)  # which is why it is not proven
+        refused = sure.note.startswith((REFUSES, DIFFERS))  # which is why it is not proven
         parts.append("exported" if refused else "the export with it did not pass")
     else:
         again = "exported" if fix.outcome is Outcome.UNCHANGED else "exported again"
@@ -183,6 +184,11 @@ def _open_ended(plan: Plan) -> bool:
         if leaf.kind in (LeafKind.DIM, LeafKind.DYNAMIC)
     )
     return any(end is None for end in ends)
+
+
+def doubt_words(fix: Fix) -> str:
+    """Why the answer is not proven; empty where it is."""
+    return "" if fix.proven else _why_unproven(fix)
 
 
 def _why_unproven(fix: Fix) -> str:

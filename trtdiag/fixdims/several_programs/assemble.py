@@ -87,7 +87,7 @@ def _program(part: Part, counts: Counts, index: int, recipe: Recipe, code: str) 
     earlier = (1 << index) - 1
     own, before = counts.of(1 << index), counts.of(earlier)
     both = counts.of(earlier | 1 << index)
-    sure = Confirmation(None) if part.found is None else confirmation(part.found, (), assumed=False)
+    sure = Confirmation(None) if part.found is None else confirmation(part.found, (), "", assumed=False)
     return FixedProgram(
         plan=part.plan,
         dynamic_shapes=recipe.dynamic_shapes,
