@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,11 @@ from torch.export import Dim
 
 from tests.dims.programs import OP, USER, program
 from tests.random_cases import cases
+from trtdiag.dims.dims_table import dim_rows
 from trtdiag.dims.facts import Verdict
+from trtdiag.dims.solved_sets import Solved
 from trtdiag.dims.system import dim_system
+from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import RawGuard
 from trtdiag.pipeline.analyze import analyze
 from trtdiag.symbolic.proof import ProofKind
@@ -105,6 +109,37 @@ def test_no_guard_is_dropped() -> None:
     dims = dim_system(program(H, guards))
     assert [unread.text for unread in dims.unparsed] == guards
     assert all(unread.why for unread in dims.unparsed)
+
+
+UNREAD = "torch.sym_float(L['x'].size()[1]) ** 0.75 < 120.5"
+
+
+@pytest.mark.parametrize(
+    ("guards", "states"),
+    [
+        (["L['x'].size()[0] != 1"], ["ok", "ok"]),
+        ([UNREAD], ["ok", "unread"]),
+        ([UNREAD, "L['x'].size()[1] % 2 == 0"], ["ok", "breaks"]),
+        (["odd(s0, other=s1) < 3"], ["unread", "unread"]),
+        # Of what a guard speaks that names no size is not known.
+        (["what is this"], ["unread", "unread"]),
+        (["odd() < 3"], ["unread", "unread"]),
+        (["odd(L['y'].size()[0]) < s1"], ["unread", "unread"]),
+        # Left to the run: no declared size is refused.
+        ([RawGuard("u0 <= s0", "_assert_scalar")], ["ok", "ok"]),
+    ],
+)
+def test_a_size_whose_guard_was_not_read_is_not_called_ok(guards: list[str | RawGuard], states: list[str]) -> None:
+    made = program({"s0": Range(2, 40), "s1": Range(2, 41)}, guards, hints={"s0": 4, "s1": 6})
+    assert [row.state for row in dim_system(made).rows] == states
+
+
+def test_a_size_whose_guard_is_undecided_is_not_called_ok() -> None:
+    made = program({"s0": Range(2, 40), "s1": Range(2, 41)}, ["L['x'].size()[0] != 1"], hints={"s0": 4, "s1": 6})
+    # As of a product of large sizes, which z3 needs its seconds for.
+    guards = [replace(guard, verdict=Verdict.UNKNOWN) for guard in dim_system(made).constraints]
+    rows = dim_rows(Sites(made), Solved(made.ranges), guards, (), (), ())
+    assert [row.state for row in rows] == ["undecided", "ok"]
 
 
 def test_a_guard_on_data_is_left_to_the_run_and_says_so() -> None:

@@ -9,9 +9,11 @@ import re
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from sample_analysis import (
     EMPTY_DIMS,
     HOSTILE_NAMES,
@@ -34,6 +36,7 @@ from trtdiag.frontend.program import ExportFailure, OpOrigin
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.report.html import packed, script_safe
 from trtdiag.report.report import Report
+from trtdiag.report.terminal import print_summary
 from trtdiag.report.view_findings import finding_views, fix_view
 from trtdiag.symbolic.ranges import Range
 from trtdiag.wording import one_line
@@ -317,6 +320,23 @@ def test_one_size_of_many_inputs_is_one_row_and_static_dims_are_folded() -> None
     assert "x0.shape[0], x1.shape[0], x2.shape[0] and 24 more" in page.text
     assert "80 static dims" in page.text
     assert sum(attributes.get("class") == "dim-ok" for _, attributes in page.tags) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [("unread", "a guard was not read"), ("undecided", "a guard is undecided")]
+)
+def test_the_row_of_a_size_says_that_a_guard_on_it_is_not_known(state: str, words: str) -> None:
+    rows = (DimRow("x.shape[0]", "s0", "n", Range(1, 8), "1..8", "", state),)
+    made = clean_analysis(dims=replace(EMPTY_DIMS, rows=rows))
+    page = page_of(made)
+    assert words in page.text
+    assert not any(attributes.get("class") == "dim-ok" for _, attributes in page.tags)
+    for width in (80, 140):
+        shown = Console(file=StringIO(), width=width, record=True)
+        print_summary(made, shown, source=["net.pt2"])
+        told = shown.export_text()
+        assert words in told
+        assert "next: trtdiag compile net.pt2" in told, "no other dims are known to be better"
 
 
 def test_failed_export_is_told_in_torch_own_words() -> None:

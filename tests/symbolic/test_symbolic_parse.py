@@ -11,7 +11,17 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.harness.rows import each
 from tests.harness.texts import texts
 from tests.random_cases import cases
-from trtdiag.symbolic import ExpressionError, Sym, evaluate, free_symbols, number, parse_condition, parse_expr, to_text
+from trtdiag.symbolic import (
+    ExpressionError,
+    Sym,
+    evaluate,
+    free_symbols,
+    number,
+    parse_condition,
+    parse_expr,
+    sources_in,
+    to_text,
+)
 
 SAME = {
     # torch's notation, sympy's notation, and what we print for either
@@ -94,6 +104,22 @@ def test_sources_become_symbols(text, source):
     assert parse_expr(f"2*{text} + {text}", lambda name: asked.append(name) or Sym("s0")) == parse_expr("3*s0")
     assert asked == [source]  # each source is resolved once
     assert parse_expr(f"{text} - 1", lambda _: number(4)) == number(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "sources"),
+    [
+        ("torch.sym_float(L['x'].size()[1]) ** 0.75 < 120.5", {"L['x'].size()[1]"}),
+        ("FloatPow(ToFloat(x.shape[1]), 0.75) < oo and odd(s0, by=u1)", {"x.size()[1]", "s0", "u1"}),
+        ("odd(3) < 4", set()),
+        ("what is this", {"what", "this"}),
+        ("what this", None),
+        ("-" * 9000 + "h", None),
+        ("h + " * 9000 + "h", None),
+    ],
+)
+def test_what_a_condition_speaks_of_is_found_in_one_that_cannot_be_read(text, sources):
+    assert sources_in(text) == sources
 
 
 @each("text", ["h & ~7", "h & 5", "h | 3", "6 ^ h", "(h + 31) & -32", "h & 0", "h ^ -1", "h & 0b1011011", "h | -6"])

@@ -48,7 +48,7 @@ def gather(program: Program) -> Gathered:
     for read in read_guards(program):
         guard = read.guard
         if read.condition is None:
-            unread = UnparsedGuard(str(guard.condition), read.why, guard.found_in, guard.stack)
+            unread = UnparsedGuard(str(guard.condition), read.why, guard.found_in, guard.stack, read.about)
             if unread not in gathered.unparsed:
                 gathered.unparsed.append(unread)
             continue

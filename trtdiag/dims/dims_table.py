@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, Pinned, Verdict
+from trtdiag.dims.facts import Constraint, DimRow, DimSuggestion, Pinned, UnparsedGuard, Verdict
 from trtdiag.dims.solved_sets import Solved
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim
@@ -18,6 +18,7 @@ def dim_rows(
     sites: Sites,
     solved: Solved,
     constraints: Sequence[Constraint],
+    unread: Sequence[UnparsedGuard],
     suggestions: Sequence[DimSuggestion],
     pins: Sequence[Pinned],
 ) -> tuple[DimRow, ...]:
@@ -25,11 +26,16 @@ def dim_rows(
     suggested_at = {site: suggestion.spelled for suggestion in suggestions for site in suggestion.sites}
     pinned_at = {pin.site: pin.value for pin in pins}
     admitted = {symbol: _admitted(symbol, solved, constraints) for symbol in solved.box}
-    causes = [c for c in constraints if c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows)]
     # What is compared with a number from data refuses no declared size: the program asks when it runs.
     given = {symbol for dim in sites.dims for symbol in free_symbols(dim.expr)}
-    causes = [constraint for constraint in causes if given.issuperset(constraint.symbols)]
+    own = [constraint for constraint in constraints if given.issuperset(constraint.symbols)]
+    causes = [c for c in own if c.verdict is Verdict.BREAKS and not (c.only_at_zero or c.follows)]
     breaking = {symbol for constraint in causes for symbol in constraint.symbols}
+    doubts = {
+        "undecided": {s for c in own if c.verdict is Verdict.UNKNOWN for s in c.symbols},
+        # One of which it is not known what it speaks of may be about any size.
+        "unread": set[str]().union(*(given if each.about is None else each.about for each in unread)),
+    }
 
     def row(dim: InputDim) -> DimRow:
         value = pinned_at.get(dim.site, sites.static(dim))
@@ -40,7 +46,8 @@ def dim_rows(
         symbols = free_symbols(dim.expr)
         symbol = next(iter(symbols)) if len(symbols) == 1 else None
         range_ = bounds(dim.expr, {s: solved.box.get(s, Range(0, None)) for s in symbols}).range
-        state = "breaks" if breaking & symbols else "unbounded" if range_.max is None else "ok"
+        doubt = next((state for state, about in doubts.items() if about & symbols), "ok")
+        state = "breaks" if breaking & symbols else "unbounded" if range_.max is None else doubt
         admits = admitted.get(symbol) if symbol is not None and isinstance(dim.expr, Sym) else None
         allowed = str(range_) if admits is None or symbol is None else admits.describe(sites.name_of(symbol))
         suggested = suggested_at.get(dim.site, "")

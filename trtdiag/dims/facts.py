@@ -104,12 +104,16 @@ class Constraint:
 
 @dataclass(frozen=True)
 class UnparsedGuard:
-    """A guard that could not be read: its text, the reason, where it was found, and the lines that caused it."""
+    """A guard that could not be read: its text, the reason, where it was found, and the lines that caused it.
+
+    ``about`` has the symbols that it speaks of; ``None`` where that is not known: it may be any.
+    """
 
     text: str
     why: str
     found_in: str
     stack: Stack = field(default=NO_STACK, compare=False)
+    about: frozenset[str] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,8 @@ class DimRow:
     """One line of the dims table: an input dim, what was declared, what is allowed, what to declare.
 
     ``state``: ``ok``, ``breaks`` (values of the declared range are refused), ``pinned`` (one value only),
-    ``unbounded``, ``static`` (never dynamic).  ``admits`` is the exact set behind ``allowed``, where conditions on this
+    ``unbounded``, ``unread`` (a guard on it was not read), ``undecided`` (it is not known whether one holds),
+    ``static`` (never dynamic).  ``admits`` is the exact set behind ``allowed``, where conditions on this
     size alone refuse some of its range.
     """
 

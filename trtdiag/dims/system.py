@@ -45,7 +45,7 @@ def dim_system(program: Program) -> DimSystem:
         () if binding is None or declaration is None else corrections(binding, program.inputs, declaration.proof)
     )
     return DimSystem(
-        rows=dim_rows(sites, solved, constraints, suggested, pins),
+        rows=dim_rows(sites, solved, constraints, gathered.unparsed, suggested, pins),
         constraints=tuple(constraints),
         unparsed=tuple(gathered.unparsed),
         suggestions=suggested,

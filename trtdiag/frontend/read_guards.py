@@ -13,7 +13,7 @@ import sympy
 from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import Program, RawGuard
 from trtdiag.frontend.torch_private import derived_ranges
-from trtdiag.symbolic import ExpressionError, from_sympy, holds, is_condition, parse_condition
+from trtdiag.symbolic import ExpressionError, from_sympy, holds, is_condition, parse_condition, sources_in
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Condition
 from trtdiag.symbolic.ranges import Range
@@ -41,11 +41,15 @@ def read_guard(guard: RawGuard, sites: Sites) -> Condition:
 
 @dataclass(frozen=True, slots=True)
 class ReadGuard:
-    """A guard with the condition that it states, or with the reason why it cannot be read."""
+    """A guard with the condition that it states, or with the reason why it cannot be read.
+
+    ``about`` has the symbols that a guard speaks of which cannot be read; ``None`` where that is not known, either.
+    """
 
     guard: RawGuard
     condition: Condition | None
     why: str = ""
+    about: frozenset[str] | None = None
 
 
 _READ: dict[int, tuple[ReadGuard, ...]] = {}
@@ -73,15 +77,27 @@ def _read(guard: RawGuard, sites: Sites, example: Mapping[str, int]) -> ReadGuar
     except KeyError as error:
         return ReadGuard(guard, None, f"{error.args[0]} is no dim of an input")
     except ExpressionError as error:
-        return ReadGuard(guard, None, str(error))
+        return ReadGuard(guard, None, str(error), _spoken_of(guard, sites))
     if not _FLOATS.search(str(guard.condition)):
         return ReadGuard(guard, condition)
     with suppress(OverflowError):  # torch records what held at the example
         if free_symbols(condition) <= example.keys() and not holds(condition, example):
-            return ReadGuard(
-                guard, None, f"{guard.condition} holds at the example in floats alone, as they are rounded"
-            )
+            why = f"{guard.condition} holds at the example in floats alone, as they are rounded"
+            return ReadGuard(guard, None, why, free_symbols(condition))
     return ReadGuard(guard, condition)
+
+
+def _spoken_of(guard: RawGuard, sites: Sites) -> frozenset[str] | None:
+    """The symbols in a guard that cannot be read; ``None`` where it names something that is no size, or nothing."""
+    if isinstance(guard.condition, sympy.Basic):
+        sources = frozenset(str(symbol) for symbol in guard.condition.free_symbols)
+    else:
+        sources = sources_in(str(guard.condition)) or frozenset()
+    try:
+        found = [free_symbols(sites.resolve(source)) for source in sources]
+    except KeyError:
+        return None
+    return frozenset().union(*found) or None
 
 
 def with_ranges_of_roots(program: Program) -> Program:

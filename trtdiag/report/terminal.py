@@ -34,6 +34,7 @@ from trtdiag.report.verdict import (
     verdict,
 )
 from trtdiag.report.view_comparison import comparison_view
+from trtdiag.report.view_sizes import DOUBTFUL, STATES
 from trtdiag.wording import listed, one_line, visible
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -188,7 +189,7 @@ def _ending(analysis: Analysis, source: Sequence[str]) -> Iterator[RenderableTyp
 
 
 def _dims_to_fix(analysis: Analysis) -> bool:
-    wrong = any(row.state not in _FINE_STATES for row in analysis.dims.rows)
+    wrong = any(row.state not in (*_FINE_STATES, *DOUBTFUL) for row in analysis.dims.rows)
     return wrong or analysis.dims.declaration is not None or analysis.program.failure is not None
 
 
@@ -220,6 +221,10 @@ def comparison_text(view: Part) -> RenderableType:
     return Group(*lines)
 
 
+def _state_words(row: DimRow) -> str:
+    return STATES[row.state] if row.state in DOUBTFUL else row.state
+
+
 def _dims(rows: Sequence[DimRow], width: int) -> Iterator[RenderableType]:
     """The dims that need attention, where no declaration of all is known, and one line about the others."""
     wrong = [row for row in rows if row.state not in _FINE_STATES]
@@ -229,7 +234,7 @@ def _dims(rows: Sequence[DimRow], width: int) -> Iterator[RenderableType]:
         )
         for row in wrong[:_MOST_DIMS]:
             cells = (row.site, row.declared, str(row.range), row.allowed, row.suggested)
-            table.add_row(*(Text(one_line(cell)) for cell in cells), Text(row.state, style="yellow"))
+            table.add_row(*(Text(one_line(cell)) for cell in cells), Text(_state_words(row), style="yellow"))
         yield table
     else:
         yield Text("Dims")
@@ -237,7 +242,8 @@ def _dims(rows: Sequence[DimRow], width: int) -> Iterator[RenderableType]:
             declared = f" declared {row.declared}" if row.declared else ""
             more = [f"{name} {text}" for name, text in (("allowed", row.allowed), ("suggested", row.suggested)) if text]
             told = one_line(
-                f"{row.site}{declared}: {row.state}, {', '.join([str(row.range), *more])}", _LONGEST_MESSAGE_CHARS
+                f"{row.site}{declared}: {_state_words(row)}, {', '.join([str(row.range), *more])}",
+                _LONGEST_MESSAGE_CHARS,
             )
             yield hanging(4, "  ", told)
     counts = (max(0, len(wrong) - _MOST_DIMS), "more like these"), (len(rows) - len(wrong), "fine")

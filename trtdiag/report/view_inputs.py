@@ -13,7 +13,7 @@ from trtdiag.report.drawing.shape_words import ShapeWords
 from trtdiag.report.page import Part, folding_table
 from trtdiag.report.source_context import short_place
 from trtdiag.report.view_guards import guards_view
-from trtdiag.report.view_sizes import SHOWN_SITES, STATES, Kept, kept_words, profile_text
+from trtdiag.report.view_sizes import MARKED, SHOWN_SITES, STATES, Kept, kept_words, profile_text
 from trtdiag.shapes.facts import SymbolFacts
 from trtdiag.shapes.profile import DimProfile
 from trtdiag.symbolic import Range, evaluate, free_symbols
@@ -25,11 +25,10 @@ _SHOWN_EXPRESSIONS = 4
 _MOST_ROWS = 60
 _ORDER = (Verdict.BREAKS, Verdict.UNKNOWN, Verdict.HOLDS)
 # The state of a symbol is that of its worst dim; for each what the page says.
-_WORST = ("breaks", "pinned", "unbounded", "related", "ok", "static")
+_WORST = ("breaks", "pinned", "unbounded", "unread", "undecided", "related", "ok", "static")
 _VERDICTS = {
     **STATES,
     "related": "tied to other dims",
-    "undecided": "a guard is undecided",
     "outside": "profile is narrower than the range",
 }
 
@@ -137,7 +136,7 @@ def _symbol(
         "guards": [_guard(guard) for guard in ordered[:_SHOWN_GUARDS]],
         "more_guards": f"{amount(hidden, 'more guard')}, below" if hidden > 0 else "",
         "uses": f"{facts.uses:,}",
-        "state": "unbounded" if state == "outside" else "breaks" if state == "undecided" else state,
+        "state": "unbounded" if state == "outside" else MARKED.get(state, state),
         "verdict": _VERDICTS.get(state, state),
     }
 

@@ -19,7 +19,13 @@ STATES = {
     "breaks": "refuses declared values",
     "pinned": "one value only",
     "unbounded": "no upper bound",
+    "unread": "a guard was not read",
+    "undecided": "a guard is undecided",
 }
+DOUBTFUL = ("unread", "undecided")
+"""States of sizes that may be right as they are: nothing shows that."""
+MARKED = dict.fromkeys(DOUBTFUL, "breaks")
+"""States that a page marks as others."""
 SHOWN_SITES = 3
 _MOST_RESIDUES = 4
 
@@ -116,7 +122,7 @@ def size_view(size: Size) -> Part:
         **shown(row, "suggested", limit=600),
         "kept": "" if size.kept is None else kept_words(size.kept),
         "profile": profile_text(size.profile),
-        "state": row.state,
+        "state": MARKED.get(row.state, row.state),
         "label": STATES.get(row.state, row.state),
     }
 

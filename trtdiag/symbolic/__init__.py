@@ -40,6 +40,7 @@ from trtdiag.symbolic.parse import parse_condition, parse_expr
 from trtdiag.symbolic.progressions import Progression, progressions
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.symbolic.ranges import INT64_MAX, Range
+from trtdiag.symbolic.source_names import sources_in
 from trtdiag.symbolic.text import to_text
 from trtdiag.symbolic.tree import children, free_symbols, is_condition, is_integer, is_total
 from trtdiag.symbolic.valueset import ValueSet

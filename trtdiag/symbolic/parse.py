@@ -35,6 +35,7 @@ from trtdiag.symbolic.functions import (
 )
 from trtdiag.symbolic.source_names import (
     _INFINITIES,
+    MOST_CHARACTERS,
     MOST_DEPTH,
     brief,
     function_name,
@@ -46,7 +47,6 @@ from trtdiag.symbolic.tree import is_condition, size
 
 Resolve = Callable[[str], Expr]
 
-MOST_CHARACTERS = 20_000
 MOST_DIGITS = 400
 MOST_NODES = 20_000  # some functions repeat their argument, so that nesting them doubles the tree
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+MOST_CHARACTERS = 20_000
 MOST_DEPTH = 150
 
 
@@ -78,3 +79,27 @@ def source_text(node: ast.expr) -> str:
             return f"{source_text(value)}.{name}({', '.join(ast.unparse(arg) for arg in args)})"
         case _:
             return ast.unparse(node)
+
+
+def sources_in(text: str) -> frozenset[str] | None:
+    """The normal texts of what a condition speaks of, functions left out; ``None`` where that cannot be told."""
+    if len(text) > MOST_CHARACTERS:
+        return None
+    try:
+        return _sources(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _sources(tree: ast.expr) -> frozenset[str]:
+    found: set[str] = set()
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.expr) and infinity(node) == 0 and is_source(node, 0):
+            found.add(source_text(node))
+        elif isinstance(node, ast.Call) and function_name(node.func) is not None:
+            waiting += [*node.args, *(given.value for given in node.keywords)]
+        else:
+            waiting += ast.iter_child_nodes(node)
+    return frozenset(found)

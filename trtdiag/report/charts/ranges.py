@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trtdiag.report.charts.svg_shapes import Bar, BarRow, bar_marks, chart
 from trtdiag.report.page import Part, table
-from trtdiag.report.view_sizes import Kept, Size, kept_words, residue_words
+from trtdiag.report.view_sizes import DOUBTFUL, Kept, Size, kept_words, residue_words
 from trtdiag.symbolic import Range, ValueSet
 
 _MOST_SIZES = 12
@@ -28,7 +28,10 @@ def ranges_chart(sizes: Sequence[Size]) -> Part | None:
     drawn = bar_marks(rows)
     wrong = [size for size in moving if size.row.admits is not None]
     label = f"Asked, allowed and kept sizes of {len(moving)} dims of the inputs, each over its own range; "
-    label += f"{len(wrong)} of them allow less than was asked." if wrong else "all that was asked is allowed."
+    known = "" if all(size.row.state not in DOUBTFUL for size in moving) else ", as far as guards are known"
+    label += (
+        f"{len(wrong)} of them allow less than was asked{known}." if wrong else f"all that was asked is allowed{known}."
+    )
     heads = ("size", "asked", "allowed", "kept")
     legend = ((_ASKED, "asked"), (_ALLOWED, "allowed"), (_KEPT, "kept by what to declare"))
     return chart(
