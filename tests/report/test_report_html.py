@@ -327,9 +327,12 @@ def test_one_size_of_many_inputs_is_one_row_and_static_dims_are_folded() -> None
 )
 def test_the_row_of_a_size_says_that_a_guard_on_it_is_not_known(state: str, words: str) -> None:
     rows = (DimRow("x.shape[0]", "s0", "n", Range(1, 8), "1..8", "", state),)
-    made = clean_analysis(dims=replace(EMPTY_DIMS, rows=rows))
+    unread = (UnparsedGuard("f(s0)", "a call", "_guards_code"),)
+    made = clean_analysis(dims=replace(EMPTY_DIMS, rows=rows, unparsed=unread))
     page = page_of(made)
     assert words in page.text
+    assert "1 guard could not be read" in page.text
+    assert "No guard was recorded" not in page.text
     assert not any(attributes.get("class") == "dim-ok" for _, attributes in page.tags)
     for width in (80, 140):
         shown = Console(file=StringIO(), width=width, record=True)

@@ -60,11 +60,13 @@ def _holding_table(holding: list[Constraint]) -> Part | None:
 
 
 def guards_summary(dims: DimSystem) -> str:
-    """``12 guards: 1 breaks, 11 hold; 2 more could not be read``."""
+    """``12 guards: 1 breaks, 11 hold; 2 could not be read``."""
     counts = Counter(constraint.verdict for constraint in dims.constraints)
     words = {Verdict.BREAKS: ("breaks", "break"), Verdict.UNKNOWN: ("undecided",) * 2, Verdict.HOLDS: ("holds", "hold")}
     parts = [f"{counts[v]:,} {one if counts[v] == 1 else many}" for v, (one, many) in words.items() if counts[v]]
-    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}" if parts else "No guard was recorded"
+    if not parts:
+        return f"{amount(len(dims.unparsed), 'guard')} could not be read" if dims.unparsed else "No guard was recorded"
+    text = f"{amount(len(dims.constraints), 'guard')}: {', '.join(parts)}"
     return text + (f"; {len(dims.unparsed):,} could not be read" if dims.unparsed else "")
 
 
