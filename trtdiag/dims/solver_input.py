@@ -125,6 +125,13 @@ def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:
     return any(UNBACKED.fullmatch(symbol) for symbol in free_symbols(condition) if symbol not in box)
 
 
+def on_integers(conditions: Iterable[Condition], inputs: Iterable[InputTensor]) -> dict[Condition, str]:
+    """Conditions that speak of an integer input: only sizes are solved for; each with the name of the input."""
+    names = {s: each.name for each in inputs if each.number is not None for s in free_symbols(each.number)}
+    spoken = ((each, sorted(free_symbols(each) & names.keys())) for each in conditions)
+    return {condition: names[symbols[0]] for condition, symbols in spoken if symbols}
+
+
 def stated(conditions: Iterable[Condition], system: System) -> tuple[Condition, ...]:
     """The distinct conditions that sizes must satisfy, in the order in which the solver gets them."""
     recorded = [condition for condition in conditions if not from_data(condition, system.box)]

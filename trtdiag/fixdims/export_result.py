@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
+from trtdiag.dims.solver_input import on_integers
 from trtdiag.frontend.program import InputTensor, Join, Pin, Program, SizeEscape
 from trtdiag.frontend.real_run import RunOutcome
 from trtdiag.graph.source import NO_STACK, Stack
-from trtdiag.symbolic import free_symbols, normalise, substitute
+from trtdiag.symbolic import free_symbols, normalise, substitute, to_text
 from trtdiag.symbolic.conditions import TRUE
 from trtdiag.symbolic.expr import Condition, Expr, Sym
 
@@ -117,12 +118,19 @@ def read_program(program: Program, *, finished: bool = True) -> Tried:
         hints=dict(program.hints),
         names=dict(program.names),
         conditions=gathered.conditions,
-        unread=tuple(gathered.unparsed),
+        unread=(*gathered.unparsed, *_of_integers(program, gathered.conditions)),
         pins=program.pins,
         joins=program.joins,
         escapes=program.escapes,
         seconds=program.export_s or 0.0,
     )
+
+
+def _of_integers(program: Program, conditions: Mapping[Condition, GuardOrigin]) -> Iterator[UnparsedGuard]:
+    """What is read and not solved for counts as not read: nothing is proven then."""
+    for condition, name in on_integers(conditions, program.inputs).items():
+        why = f"it speaks of {name}, an integer, and only sizes are solved for"
+        yield UnparsedGuard(to_text(condition, program.names), why, ", ".join(conditions[condition].found_in))
 
 
 def with_asked(tried: Tried, later: Tried) -> Tried:

@@ -28,10 +28,15 @@ class InputsBySource:
         match = _SIZE.match(source)
         if match is None:
             return None
-        tensor, dim = match["tensor"] or match["method"], int(match["dim"] or match["arg"])
-        flat = _FLAT.match(tensor)
-        found = self._by_key.get(source_key(tensor)) if flat is None else next(iter(self._inputs[int(flat[1]) :]), None)
-        return None if found is None else (found, dim)
+        found = self.input(match["tensor"] or match["method"])
+        return None if found is None else (found, int(match["dim"] or match["arg"]))
+
+    def input(self, source: str) -> InputTensor | None:
+        """The input that a text (``L['x']``, ``x``) names."""
+        flat = _FLAT.match(source)
+        if flat is None:
+            return self._by_key.get(source_key(source))
+        return next(iter(self._inputs[int(flat[1]) :]), None)
 
     def site(self, sources: Iterable[str]) -> str | None:
         """The first dim that any of these texts names, as the user's ``x.shape[2]``."""
@@ -64,7 +69,7 @@ class Sites:
         return None if found is None or found[1] >= len(found[0].dims) else found[0].dims[found[1]]
 
     def resolve(self, source: str) -> Expr:
-        """The size behind a source, over graph symbols; a symbol's own name stands for itself.
+        """The size or the number behind a source, over graph symbols; a symbol's own name stands for itself.
 
         Raises:
             KeyError: Nothing known has this name.
@@ -74,6 +79,9 @@ class Sites:
             return dim.expr
         if source in self._symbols or re.fullmatch(r"z?[su]\d+", source):
             return Sym(source)
+        number = self._by_source.input(source)
+        if number is not None and number.number is not None:
+            return number.number
         raise KeyError(source)
 
     def name_of(self, symbol: str) -> str:

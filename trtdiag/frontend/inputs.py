@@ -51,7 +51,8 @@ def _input(
     placeholder: str, name: str, val: Any, declared: dict[int, Declared], hints: dict[str, int], *, known: bool
 ) -> InputTensor:
     if not isinstance(val, torch.Tensor):
-        return InputTensor(placeholder, name, None, ())
+        number: Any = from_sympy(val.node.expr) if isinstance(val, torch.SymInt) else None
+        return InputTensor(placeholder, name, None, (), number)
     dims = []
     for index, size in enumerate(val.shape):
         expr: Expr = from_sympy(size.node.expr) if isinstance(size, torch.SymInt) else Num(int(size))

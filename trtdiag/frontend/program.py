@@ -71,12 +71,16 @@ class InputDim:
 
 @dataclass(frozen=True)
 class InputTensor:
-    """One user input: its placeholder, the user's name, dtype (``None`` for a plain number) and dims."""
+    """One user input: its placeholder, the user's name, dtype (``None`` for a plain number) and dims.
+
+    ``number`` is what an integer is that was exported to vary, over the graph's symbols.
+    """
 
     placeholder: str
     name: str
     dtype: torch.dtype | None
     dims: tuple[InputDim, ...]
+    number: Expr | None = None
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,8 @@ class InputMaker:
         ]
         made: list[Any] = []
         for (example, shape), tensor in zip(pairs, self._inputs, strict=True):
-            if tensor.dtype is None:  # a plain number, which the program was exported for
-                made.append(example)
+            if tensor.dtype is None:  # a number that the program was exported for, unless it may vary
+                made.append(example if tensor.number is None else self._size(tensor.number, sizes, example))
             elif not isinstance(example, torch.Tensor):
                 bound = self._bounds.get(tensor.placeholder, 2)
                 made.append(_without_example(tensor.dtype, shape, generator, bound))

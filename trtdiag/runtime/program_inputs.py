@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
 
 from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.frontend.call_leaves import call_leaves, nested_leaves
@@ -15,19 +17,10 @@ from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.program import InputDim, InputTensor, Program
 from trtdiag.frontend.read_guards import read_guards
 from trtdiag.network.symbol_values import solvable
-from trtdiag.symbolic import (
-    Condition,
-    Num,
-    Range,
-    Sym,
-    evaluate,
-    free_symbols,
-    holds,
-    to_text,
-)
+from trtdiag.symbolic import Condition, Expr, Num, Range, Sym, evaluate, free_symbols, holds, to_text
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.size_names import Home, SizeNames
-from trtdiag.wording import one_of_type, told_name
+from trtdiag.wording import one_of_type, shown, told_name
 
 Described = tuple[object, ...]
 """All that decides whether a call is refused: of each tensor what but its elements, each number as it is."""
@@ -70,13 +63,15 @@ class ProgramInputs:
         self._inputs = program.inputs
         values = {node.name: node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")}
         given = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        self._constants = _constants(exported)
         self._devices = {name: value.device.type for name, value in given.items()}
         self._layouts = {name: value.layout for name, value in given.items()} | _example_layouts(exported)
         self._ranges = program.ranges
         told = " ".join(f"--max {name}={size}" for name, size in max_sizes)
         self._beyond = f"give an input inside the range, or compile with greater sizes than {told}" if told else _WIDER
         self._sites = Sites(program)
-        self._names = _by_sites(self._sites.dims)
+        self._solutions = _solutions(self._sites.dims)
+        self._names = _by_sites(self._sites.dims, program.inputs)
         # torch checks the other conditions itself when it is called.
         read = [guard.condition for guard in read_guards(program)]
         self._guards = [condition for condition in read if condition is not None and free_symbols(condition)]
@@ -123,14 +118,28 @@ class ProgramInputs:
 
         Raises:
             ShapeOutOfRangeError: ``input-size``: the input's name, what it is and what is allowed.
-            UserError: ``input-dtype``, ``input-device``, ``input-kind``, ``input-layout``.
+            UserError: ``input-dtype``, ``input-device``, ``input-kind``, ``input-layout``, ``input-value``.
         """
         tensors: list[tuple[InputTensor, torch.Tensor]] = []
-        for known, leaf in zip(self._inputs, leaves, strict=True):
+        integers: dict[str, int] = {}
+        for place, (known, leaf) in enumerate(zip(self._inputs, leaves, strict=True)):
             if known.dtype is not None:
                 self._check_kind(known, leaf)
                 tensors.append((known, leaf))
-        self._check_sizes(tensors)
+            elif known.number is not None:
+                integers.update(self._integer(known, known.number, leaf))
+            elif place in self._constants and not _is_constant(leaf, self._constants[place]):
+                raise _refused(known.name, f"it is {shown(leaf)}", shown(self._constants[place]), "input-value")
+        self._check_sizes(tensors, integers)
+
+    def _integer(self, known: InputTensor, number: Expr, leaf: object) -> dict[str, int]:
+        """The value of the symbol that an integer is, where it is one."""
+        if not isinstance(leaf, Integral) or isinstance(leaf, bool):
+            raise _refused(known.name, f"it is {shown(leaf)}", "an int", "input-kind")
+        allowed = self._ranges.get(number.name, Range()) if isinstance(number, Sym) else Range()
+        if int(leaf) not in allowed:
+            raise _refused(known.name, f"it is {leaf}", f"{allowed}".replace("..", " to "), "input-value")
+        return {number.name: int(leaf)} if isinstance(number, Sym) else {}
 
     def _check_kind(self, known: InputTensor, leaf: object) -> None:
         if not isinstance(leaf, torch.Tensor):
@@ -147,29 +156,33 @@ class ProgramInputs:
         if leaf.dim() != len(known.dims):
             raise _out_of_range(known.name, f"it has {leaf.dim()} dims", f"{len(known.dims)} dims")
 
-    def _check_sizes(self, tensors: Sequence[tuple[InputTensor, torch.Tensor]]) -> None:
+    def _check_sizes(self, tensors: Sequence[tuple[InputTensor, torch.Tensor]], integers: Mapping[str, int]) -> None:
         dims = [(dim, leaf.shape[dim.index]) for known, leaf in tensors for dim in known.dims]
-        values: dict[str, int] = {}
+        values = dict(integers)
         # A dim that is the symbol itself decides before one that is made of it.
         for dim, size in sorted(dims, key=lambda entry: not isinstance(entry[0].expr, Sym)):
-            solution = solvable(dim.expr)
+            solution = self._solutions.get(dim.site)
             if solution is not None and solution[0] not in values:
-                name, factor, offset = solution
-                value = (size - offset) / factor
-                if value.denominator != 1:
+                name, times, less, share = solution
+                values[name], rest = divmod(size * times - less, share)
+                if rest:
                     raise _size_refused(dim, size, self._allowed_words(dim))
-                values[name] = value.numerator
         for dim, size in dims:
             self._check_size(dim, size, values)
         for guard in self._guards:
             if free_symbols(guard) <= values.keys() and not holds(guard, values):
                 raise self._against(guard, values)
 
-    def _against(self, guard: Condition, values: Mapping[str, int]) -> ShapeOutOfRangeError:
+    def _against(self, guard: Condition, values: Mapping[str, int]) -> UserError:
         """The refusal of sizes that a condition of the program forbids, in the user's names."""
-        dims = [next(iter(self._sites.sized_by(symbol))) for symbol in sorted(free_symbols(guard))]
-        seen = ", ".join(f"{dim.site} is {evaluate(dim.expr, values)}" for dim in dims)
-        return _out_of_range(dims[0].input, seen, to_text(guard, self._names))
+        symbols = sorted(free_symbols(guard))
+        dims = [dim for symbol in symbols for dim in self._sites.sized_by(symbol)[:1]]
+        integers = {self._names[symbol]: values[symbol] for symbol in symbols if symbol in self._names}
+        seen = [f"{dim.site} is {evaluate(dim.expr, values)}" for dim in dims]
+        told = ", ".join([*seen, *(f"{name} is {value}" for name, value in integers.items())])
+        if not dims:
+            return _refused(next(iter(integers)), told, to_text(guard, self._names), "input-value")
+        return _out_of_range(dims[0].input, told, to_text(guard, self._names))
 
     def _check_size(self, dim: InputDim, size: int, values: Mapping[str, int]) -> None:
         if isinstance(dim.expr, Num):
@@ -188,14 +201,44 @@ class ProgramInputs:
                 raise _size_refused(dim, size, f"{expected}, as another input with this dim says")
 
 
-def _by_sites(dims: Sequence[InputDim]) -> SizeNames:
-    """Each symbol by a dim that it sizes: who calls the program knows no other names."""
+def _solutions(dims: Sequence[InputDim]) -> dict[str, tuple[str, int, int, int]]:
+    """How a dim gives the value of a symbol: ``(size * times - less) / share``, in ints, which a trace can follow."""
+    found = {}
+    for dim in dims:
+        solution = solvable(dim.expr)
+        if solution is not None:
+            name, factor, offset = solution
+            times = offset.denominator * factor.denominator
+            found[dim.site] = name, times, offset.numerator * factor.denominator, offset.denominator * factor.numerator
+    return found
+
+
+def _by_sites(dims: Sequence[InputDim], inputs: Sequence[InputTensor]) -> SizeNames:
+    """Each symbol by a dim that it sizes, or the integer that it is: who calls the program knows no other names."""
     made = [(dim.site, affine(dim.expr)) for dim in sorted(dims, key=lambda dim: not isinstance(dim.expr, Sym))]
     homes: dict[str, Home] = {}
     for site, of in made:
         if of is not None and of[1] > 0:
             homes.setdefault(of[0], Home(site, *of[1:]))
-    return SizeNames({}, homes)
+    sized = {name for dim in dims for name in free_symbols(dim.expr)}
+    integers = {each.number.name: each.name for each in inputs if isinstance(each.number, Sym)}
+    return SizeNames({name: said for name, said in integers.items() if name not in sized}, homes)
+
+
+def _constants(exported: ExportedProgram) -> dict[int, Any]:
+    """What the program was exported for besides tensors and integers that may vary, by the place among its inputs."""
+    specs = [spec.arg for spec in exported.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    return {place: arg.value for place, arg in enumerate(specs) if isinstance(arg, ConstantArgument)}
+
+
+def _is_constant(leaf: object, value: object) -> bool:
+    """Whether a number, a text or ``None`` is that of the export: torch itself does not look at ``None``.
+
+    1, 1.0 and True are equal, and a tensor of integers has another dtype after each.
+    """
+    kind = next((kind for kind in (bool, Integral, Real) if isinstance(value, kind)), type(value))
+    other = next((kind for kind in (bool, Integral, Real) if isinstance(leaf, kind)), type(leaf))
+    return kind is other and (leaf == value or (leaf != leaf and value != value))
 
 
 def _tensors_by_place(exported: ExportedProgram) -> int:

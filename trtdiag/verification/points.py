@@ -28,8 +28,10 @@ Box = tuple[str, Mapping[str, Range], Mapping[str, int]]
 
 
 def input_ranges(program: Program) -> dict[str, Range]:
-    """The range of each symbol of the inputs; one without has no upper end."""
-    symbols = {name for tensor in program.inputs for dim in tensor.dims for name in free_symbols(dim.expr)}
+    """The range of each symbol of the inputs, of integers that may vary, too; one without has no upper end."""
+    exprs = [dim.expr for tensor in program.inputs for dim in tensor.dims]
+    exprs += [tensor.number for tensor in program.inputs if tensor.number is not None]
+    symbols = {name for expr in exprs for name in free_symbols(expr)}
     return {name: program.ranges.get(name, Range(1, None)) for name in sorted(symbols)}
 
 
