@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from traceback import FrameSummary
 from types import SimpleNamespace
@@ -152,3 +153,40 @@ def test_a_size_of_a_librarys_op_is_made_where_the_op_is_called() -> None:
     )
     made = made_at(SimpleNamespace(var_to_stack={"u0": trace}), "u0")  # type: ignore[arg-type]  # asked for this alone
     assert [frame.short for frame in made.frames] == ["torchvision/ops/boxes.py:7"]
+
+
+class Padded(nn.Module):
+    """Asks, as Reformer does, whether a mask has padding: the number of ones has no name, the sizes have."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.padded(mask, x.shape[0]) + x
+
+    def padded(self, mask: Tensor, rows: int) -> Tensor:
+        return mask * 2 if mask.sum().item() < rows * mask.shape[1] else mask
+
+
+class Counted(nn.Module):
+    """Asks it where the sizes have no name, either."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        places = x.shape[0] * mask.shape[1]
+        return self.padded(mask, lambda: places) + x
+
+    def padded(self, mask: Tensor, places: Callable[[], int]) -> Tensor:
+        ones = mask.flatten()
+        del mask
+        return ones[:1] * 2 if ones.sum().item() < places() else ones[:1]
+
+
+@pytest.mark.parametrize(
+    ("model", "sizes"),
+    [(Padded(), "mask.shape[1]*rows"), (Counted(), "mask.shape[1]*x.shape[0]")],
+    ids=["named", "hidden"],
+)
+def test_a_value_without_a_name_is_compared_with_sizes_that_have_one(model: nn.Module, sizes: str) -> None:
+    args = torch.ones(3, 5), torch.tensor([[1, 1, 0, 0, 0]] * 3)
+    dims = {0: Dim("b", min=2, max=9), 1: Dim("t", min=2, max=9)}
+    (check,) = needed_checks(model, args, None, {"x": dims, "mask": dims}).checks
+    line, _, where = check.code.partition("  # ")
+    assert line == f"torch._check(u0 < {sizes})"
+    assert where.startswith("u0: made at test_data_checks_of_others.py")

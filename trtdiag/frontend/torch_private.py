@@ -77,6 +77,15 @@ def value_range(vr: Any) -> Range:
     return Range(low, None if high is not None and high >= INT64_MAX - 1 else high)
 
 
+def range_of(env: ShapeEnv, symbol: Any) -> tuple[int | None, int | None]:
+    """The least and greatest value that torch knows for ``symbol``; ``None`` for an open end."""
+    known = env.var_to_range.get(symbol)
+    if known is None:
+        return None, None
+    bounds = value_range(known)
+    return bounds.min, bounds.max
+
+
 def _end(value: Any) -> int | None:
     try:
         number = int(value)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import reduce
 from types import FrameType
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
+from trtdiag.frontend.torch_private import symbol_sources
 from trtdiag.symbolic import (
     Condition,
     Expr,
@@ -27,6 +31,13 @@ from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Add, And, Compare, Max, Min, Mul, Or, Truth, Where
 
 _MOST_LEAVES = 2000
+_TOP = re.compile(r"^L\['(\w+)'\]")
+
+
+def input_sizes(env: ShapeEnv) -> dict[str, str]:
+    """The sizes of the model's inputs by torch's symbols, as a user writes them: ``x.shape[0]``."""
+    sources = {symbol: texts[0] for symbol, texts in symbol_sources(env).items() if texts}
+    return {symbol: _TOP.sub(r"\1", text).replace(".size()[", ".shape[") for symbol, text in sources.items()}
 
 
 class LocalNames:
@@ -46,13 +57,13 @@ class LocalNames:
                 self._sizes.setdefault(node, text)  # type: ignore[arg-type]
         self._roots = self._solved()
 
-    def named(self, condition: Condition) -> Condition | None:
+    def named(self, condition: Condition, others: Mapping[str, str] | None = None) -> Condition | None:
         """``condition`` over symbols that are called what Python calls them; ``None`` where one has no name here.
 
-        Its text is Python that torch's symbolic sizes take.
+        Its text is Python that torch's symbolic sizes take.  ``others`` names symbols that no variable holds.
         """
         try:
-            return self._named(condition)  # type: ignore[no-any-return]
+            return self._named(condition, others or {})  # type: ignore[no-any-return]
         except _UnnamedError:
             return None
 
@@ -70,7 +81,7 @@ class LocalNames:
                 roots.setdefault(symbol, floordiv(sub(Sym(text), offset), scale))
         return roots
 
-    def _named(self, node: Expr | Condition) -> Any:
+    def _named(self, node: Expr | Condition, others: Mapping[str, str]) -> Any:
         """``node`` over symbols that are called what Python calls them."""
         if is_condition(node):
             if node in self._truths:
@@ -79,12 +90,12 @@ class LocalNames:
                 return Sym(f"torch.sym_not({self._truths[negate(node)]})")  # type: ignore[arg-type]
         elif node in self._sizes:
             return Sym(self._sizes[node])
-        parts = [self._named(child) for child in children(node)]
+        parts = [self._named(child, others) for child in children(node)]
         match node:
             case Sym(name):
-                if name not in self._roots:
+                if name not in self._roots and name not in others:
                     raise _UnnamedError
-                return self._roots[name]
+                return self._roots[name] if name in self._roots else Sym(others[name])
             # Python's max, min, and, or would ask for a truth value themselves.
             case Max() | Min():
                 return Sym(_nested("torch.sym_max" if isinstance(node, Max) else "torch.sym_min", parts))

@@ -15,9 +15,9 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.assume import Assumption, Undecided, assuming, fact_of
 from trtdiag.frontend.data_dependent.example_values import DataValues, example_values, made_at, quiet
-from trtdiag.frontend.data_dependent.wording import NeededCheck, range_of, worded_check
+from trtdiag.frontend.data_dependent.wording import NeededCheck, worded_check
 from trtdiag.frontend.failed_export import export_failure
-from trtdiag.frontend.torch_private import backed_hints
+from trtdiag.frontend.torch_private import backed_hints, range_of
 from trtdiag.graph.source import Frame
 from trtdiag.symbolic import Compare, Condition, Num, Relation, negate, normalise
 

@@ -9,15 +9,14 @@ from types import FrameType
 from typing import Any
 
 import sympy
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.assume import Undecided
 from trtdiag.frontend.data_dependent.example_values import EXPORT_MODULE, made_at
 from trtdiag.frontend.data_dependent.insertion_points import before, statement_at
-from trtdiag.frontend.data_dependent.local_names import LocalNames
+from trtdiag.frontend.data_dependent.local_names import LocalNames, input_sizes
 from trtdiag.frontend.data_dependent.replacements import asked_for_number, causal_argument, in_while, open_number
 from trtdiag.frontend.guard_stacks import running_op, with_code
-from trtdiag.frontend.torch_private import backed_hints, value_range
+from trtdiag.frontend.torch_private import backed_hints, range_of
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic import Condition, ExpressionError, condition_from_sympy, expr_from_sympy, to_text
 from trtdiag.symbolic.conditions import FLIPPED
@@ -32,8 +31,8 @@ class NeededCheck:
     """One condition that the model has to state.
 
     Attributes:
-        condition: What torch could not decide, as it writes it (``Eq(u0, 1)``); for a size that Python needs as a
-            number, the size.
+        condition: What torch could not decide, as it writes it (``Eq(u0, 1)``), sizes of inputs as users do; for a
+            size that Python needs as a number, the size.
         holds: Which way the example goes; true for a number.
         expr: The condition that must be true; ``None`` where it cannot be read (floating-point values).
         code: The line to write (``torch._check(n != 1)``).
@@ -74,15 +73,6 @@ class NeededCheck:
         return Stack((*frames[: ends[-1] if ends else len(frames)], self.before))
 
 
-def range_of(env: ShapeEnv, symbol: Any) -> tuple[int | None, int | None]:
-    """The least and greatest value that torch knows for ``symbol``; ``None`` for an open end."""
-    known = env.var_to_range.get(symbol)
-    if known is None:
-        return None, None
-    bounds = value_range(known)
-    return bounds.min, bounds.max
-
-
 def worded_check(
     undecided: Undecided, answer: Any, fact: Any, known: Mapping[str, int | float]
 ) -> tuple[NeededCheck, Condition | None]:
@@ -100,7 +90,9 @@ def worded_check(
     number = answer is not sympy.true and answer is not sympy.false
     condition = _condition(fact)
     frames = _frames(undecided.frame)
-    code, place, named, names = _line(frames, fact, condition, made, truth)
+    sizes = input_sizes(env)
+    code, place, named, names = _line(frames, fact, condition, made, truth, sizes)
+    called = {s: sympy.Symbol(sizes[str(s)]) for s in undecided.expr.free_symbols if str(s) in sizes}
     asserted = code.endswith(_IN_PLACE)
     branches = truth and not asserted
     pins = number or branches or (not truth and _is_one_value(condition))
@@ -134,7 +126,7 @@ def worded_check(
         code = "torch.while_loop(condition, body, inputs)  # in place of the while loop"
         told = ["data decide how often the loop runs: an export has as many turns as the example needs"]
     check = NeededCheck(
-        condition=str(undecided.expr),
+        condition=str(undecided.expr.xreplace(called)),
         holds=answer is not sympy.false,
         expr=condition,
         code=code,
@@ -209,9 +201,14 @@ def _as_frame(frame: FrameType) -> Frame:
 
 
 def _line(
-    frames: Sequence[FrameType], fact: Any, condition: Condition | None, made: Stack | None, truth: bool
+    frames: Sequence[FrameType],
+    fact: Any,
+    condition: Condition | None,
+    made: Stack | None,
+    truth: bool,
+    sizes: Mapping[str, str],
 ) -> tuple[str, Frame | None, Condition | None, LocalNames | None]:
-    """The line, where it belongs, its condition over names, and the names."""
+    """The line, where it belongs, its condition over names, and the names; ``sizes``: of inputs, by torch's symbols."""
     for frame in frames:
         if frame.f_code.co_name.startswith("<") and frame.f_code.co_name != "<module>":
             continue  # a lambda or comprehension: nothing can be put before a line of it
@@ -228,7 +225,7 @@ def _line(
     place = None if innermost is None else before(innermost)
     best = made.best if made is not None else None
     origin = best if best is None or best.inside is None else best.inside  # where it can be given a name
-    symbols = ", ".join(sorted(map(str, fact.free_symbols)))
+    unnamed = sorted({str(symbol) for symbol in fact.free_symbols} - set(sizes))
     if truth and innermost is not None and origin is not None:
         same_line = (origin.file, origin.line) == (innermost.file, innermost.line)
         statement = statement_at(innermost.file, innermost.line) if same_line else None
@@ -238,11 +235,14 @@ def _line(
                 return f"torch._check({statement.test}){_IN_PLACE}", place, None, None
             flag = "flag" if positive else "torch.sym_not(flag)"
             return f"flag = {statement.test}; torch._check({flag})  # then branch on flag", place, None, None
-    text = str(fact) if condition is None else to_text(_as_written(fact))
-    if origin is None:
-        return f"torch._check({text})  # {symbols}: made inside torch", place, None, None
-    line = f"{PurePath(origin.file).name}:{origin.line}"
-    return f"torch._check({text})  # {symbols}: made at {line}; give it a name there", place, None, None
+    symbols = ", ".join(unnamed)
+    text = str(fact.xreplace({s: sympy.Symbol(sizes[str(s)]) for s in fact.free_symbols if str(s) in sizes}))
+    if condition is not None:
+        written = _as_written(fact)
+        partly = LocalNames(frames[0]).named(written, {**sizes, **{u: u for u in unnamed}}) if frames else None
+        text = to_text(partly or written)
+    where = "inside torch" if origin is None else f"at {PurePath(origin.file).name}:{origin.line}; give it a name there"
+    return f"torch._check({text})  # {symbols}: made {where}", place, None, None
 
 
 def _positive(fact: Any) -> bool:
