@@ -14,6 +14,8 @@ from torch.export import Dim, export, save
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.capture import capture, names_factory
 from trtdiag.frontend.program import Program, SourceKind
+from trtdiag.frontend.read_guards import read_guards
+from trtdiag.symbolic import to_text
 from trtdiag.symbolic.expr import Num, Sym
 from trtdiag.symbolic.ranges import Range
 
@@ -255,3 +257,24 @@ def test_a_windows_path_and_an_existing_file_are_no_factories(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     Path("odd:name").write_bytes(b"")
     assert not names_factory("odd:name")
+
+
+class Counting(nn.Module):
+    """Reads two sizes as numbers, and asks before whether they are alike and small."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        small = bool(x.shape[1] // 8 <= 0 and x.shape[1] <= mask.shape[1])
+        for i in range(mask.shape[1]):
+            x = x + mask[:, i : i + 1]
+        for i in range(x.shape[1]):
+            x = x * i
+        return x + 1 if small else x
+
+
+def test_conditions_on_sizes_that_became_numbers_have_the_names_of_their_dims() -> None:
+    t = Dim("t", max=9)
+    args, shapes = (torch.ones(2, 3), torch.ones(2, 3)), {"x": {1: t}, "mask": {1: t}}
+    program = capture(lambda: (Counting(), args, {}, shapes))
+    assert {pin.site for pin in program.pins} == {"x.shape[1]", "mask.shape[1]"}
+    conditions = {to_text(read.condition, program.words) for read in read_guards(program) if read.condition is not None}
+    assert conditions - {"True"} == {"t == 3", "t // 8 <= 0"}

@@ -21,6 +21,7 @@ from trtdiag.frontend import factory as factories
 from trtdiag.frontend.archive.errors import refusal
 from trtdiag.frontend.archive.read import ReadResult, read_archive
 from trtdiag.frontend.deferred_compiler import import_compiler
+from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.failed_export import failed_guards
 from trtdiag.frontend.hugging_face import folder_source
 from trtdiag.frontend.module_inputs import ModuleInputs, SharedDims
@@ -30,7 +31,7 @@ from trtdiag.frontend.program import InputTensor, Program, RawGuard, SourceKind
 from trtdiag.frontend.program_of_export import program_of
 from trtdiag.frontend.shapes_spec import with_plain_shapes
 from trtdiag.frontend.torch_lock import TORCH_TURN
-from trtdiag.frontend.torch_private import shape_env_of, symbol_sources
+from trtdiag.frontend.torch_private import replacements, shape_env_of, symbol_sources
 from trtdiag.graph.inputs import held_tensors, mapped_files
 from trtdiag.symbolic import Range, Sym
 from trtdiag.wording import one_of_type
@@ -182,9 +183,11 @@ def _from_recipe(
     program = program_of(outcome, label, SourceKind.FACTORY)
     if env is not None and stacks is not None and outcome.program is not None:
         lost, own = failed_guards(env, stacks), shape_env_of(outcome.program.graph_module)
+        lost, names = _of_pinned_dims(_renamed(lost, env, own), env if own is None else own, program)
         program = replace(
             program,
-            guards=(*_renamed(lost, env, own), *program.guards),
+            names={**names, **program.names},
+            guards=(*lost, *program.guards),
             pins=pinned_dims(env, program.inputs, stacks) or pinned_dims(own, program.inputs, None),
             joins=joined_dims(env, program.inputs, stacks),
         )
@@ -214,6 +217,25 @@ def _renamed(lost: list[RawGuard], old: ShapeEnv, new: ShapeEnv | None) -> list[
         if symbol_at.get(source, symbol) != symbol
     }
     return [replace(guard, condition=_swap(guard.condition, swaps)) for guard in lost] if swaps else lost
+
+
+def _of_pinned_dims(lost: list[RawGuard], env: ShapeEnv, program: Program) -> tuple[list[RawGuard], dict[str, str]]:
+    """The guards over one symbol for each Dim that the relaxed export took for a number, and what to call these.
+
+    No input of the relaxed program has such a symbol: it would be said in torch's words.
+    """
+    sites, taken = Sites(program), set(program.names.values())
+    numbers = {symbol for symbol, expr in replacements(env).items() if getattr(expr, "is_Integer", False)}
+    symbol_of: dict[str, str] = {}
+    swaps: dict[str, sympy.Symbol] = {}
+    for symbol, sources in symbol_sources(env).items():
+        dim = next(filter(None, map(sites.find, sources)), None) if symbol in numbers else None
+        if dim is not None:
+            name = sites.label(dim) if sites.label(dim) not in taken else dim.site
+            swaps[symbol] = sympy.Symbol(symbol_of.setdefault(name, symbol), integer=True, positive=True)
+    guards = [replace(guard, condition=_swap(guard.condition, swaps)) for guard in lost]
+    held = [guard for guard in guards if guard.condition is not sympy.true]
+    return held, {symbol: name for name, symbol in symbol_of.items()}
 
 
 def _swap(condition: Any, by_name: Mapping[str, sympy.Symbol]) -> Any:
