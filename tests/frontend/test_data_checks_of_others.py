@@ -190,3 +190,37 @@ def test_a_value_without_a_name_is_compared_with_sizes_that_have_one(model: nn.M
     line, _, where = check.code.partition("  # ")
     assert line == f"torch._check(u0 < {sizes})"
     assert where.startswith("u0: made at test_data_checks_of_others.py")
+
+
+class Chunked(nn.Module):
+    """Counts chunks as Longformer and LED do: by a division that makes a tensor of the size."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.size(0)
+        y = x.new_ones(
+            torch.div(x.size(0), (2 * 2), rounding_mode="trunc"),
+            4,
+        )
+        z = x.new_ones(torch.div(length, 2, rounding_mode="trunc") - 1)
+        return y + 1 if y.shape[0] > 3 and z.shape[0] > 4 else y
+
+
+class ChunkedBySizes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.size(0)
+        y = x.new_ones(x.size(0) // (2 * 2), 4)
+        z = x.new_ones(length // 2 - 1)
+        return y + 1 if y.shape[0] > 3 and z.shape[0] > 4 else y
+
+
+def test_a_size_that_torch_div_makes_a_tensor_of_is_said_to_be_divided_as_a_size() -> None:
+    args, shapes = (torch.arange(24.0),), {"x": {0: Dim("n", min=16, max=36)}}
+    checks = needed_checks(Chunked(), args, None, shapes).checks
+    assert [check.code for check in checks] == [
+        "x.size(0) // (2 * 2)  # in place of torch.div(x.size(0), 2 * 2, rounding_mode='trunc')",
+        "length // 2  # in place of torch.div(length, 2, rounding_mode='trunc')",
+    ]
+    assert next(check.before.code for check in checks if check.before is not None) == "y = x.new_ones("
+    assert not any(check.pins or check.tried for check in checks)
+    program = torch.export.export(ChunkedBySizes(), args, dynamic_shapes=shapes)
+    assert torch.equal(program.module()(*args), Chunked()(*args))

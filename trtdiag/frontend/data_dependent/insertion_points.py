@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from trtdiag.graph.source import Frame
+from trtdiag.graph.source import Frame, Stack
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,12 @@ def before(frame: Frame) -> Frame:
     statement = statement_at(frame.file, frame.line)
     line = frame.line if statement is None else statement.line
     return Frame(frame.file, line, frame.function, linecache.getline(frame.file, line).strip())
+
+
+def naming_line(made: Stack | None) -> Frame | None:
+    """The line at which a value that was made there can be given a name."""
+    best = made.best if made is not None else None
+    return best if best is None or best.inside is None else best.inside
 
 
 @lru_cache(maxsize=256)

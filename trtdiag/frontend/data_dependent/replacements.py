@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import FrameType
+from typing import Any
 
+import torch
 from torch import nn
 
 from trtdiag.graph.source import Frame, syntax_nodes
@@ -42,6 +44,43 @@ def open_number(frame: Frame, kind: str = "int") -> str:
         return f"{text}  # in place of {kind}({text})"
     one = isinstance(given, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
     return f"{text if one else f'({text})'}.item()  # in place of {kind}({text})"
+
+
+def open_quotient(frame: Frame, running: Iterable[FrameType]) -> str:
+    """What is a size in the place of the one ``torch.div`` of a size in a statement; empty where there is none.
+
+    torch.div makes a tensor of the sizes, and of such a tensor torch.export knows nothing.
+
+    Args:
+        frame: A line of the statement.
+        running: The functions of the model; the one with that line knows which of its variables are sizes.
+    """
+    around = [
+        node
+        for node in syntax_nodes(frame.file)
+        if isinstance(node, ast.stmt) and node.lineno <= frame.line <= (node.end_lineno or node.lineno)
+    ]
+    inside = () if not around else ast.walk(max(around, key=lambda node: (node.lineno, -(node.end_lineno or 0))))
+    calls = [n for n in inside if isinstance(n, ast.Call) and ast.unparse(n.func) == "torch.div" and len(n.args) == 2]
+    given = {word.arg: getattr(word.value, "value", None) for call in calls for word in call.keywords}
+    if len(calls) != 1 or given.get("rounding_mode") not in ("trunc", "floor"):
+        return ""
+    size, by = calls[0].args
+    here = [f.f_locals for f in running if (f.f_code.co_filename, f.f_code.co_name) == (frame.file, frame.function)]
+    if not _is_size(size, *here):
+        return ""
+    return f"{ast.unparse(ast.BinOp(size, ast.FloorDiv(), by))}  # in place of {ast.unparse(calls[0])}"
+
+
+def _is_size(node: ast.expr, *names: Mapping[str, Any]) -> bool:
+    match node:
+        case ast.Name(name):
+            return any(isinstance(known.get(name), (int, torch.SymInt)) for known in names)
+        case ast.Call(ast.Attribute(attr="size"), [_], []):
+            return True
+        case ast.Subscript(ast.Attribute(attr="shape") | ast.Call(ast.Attribute(attr="size"), [], []), ast.Constant()):
+            return True
+    return False
 
 
 def in_while(frame: Frame) -> bool:

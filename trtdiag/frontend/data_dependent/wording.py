@@ -12,9 +12,15 @@ import sympy
 
 from trtdiag.frontend.data_dependent.assume import Undecided
 from trtdiag.frontend.data_dependent.example_values import EXPORT_MODULE, made_at
-from trtdiag.frontend.data_dependent.insertion_points import before, statement_at
+from trtdiag.frontend.data_dependent.insertion_points import before, naming_line, statement_at
 from trtdiag.frontend.data_dependent.local_names import LocalNames, input_sizes
-from trtdiag.frontend.data_dependent.replacements import asked_for_number, causal_argument, in_while, open_number
+from trtdiag.frontend.data_dependent.replacements import (
+    asked_for_number,
+    causal_argument,
+    in_while,
+    open_number,
+    open_quotient,
+)
 from trtdiag.frontend.guard_stacks import running_op, with_code
 from trtdiag.frontend.torch_private import backed_hints, range_of
 from trtdiag.graph.source import Frame, Stack
@@ -102,9 +108,8 @@ def worded_check(
     torchs_own = []
     if place is None:
         line = f" ({where.frames[-1]})" if where.frames else ""
-        torchs_own = [
-            f"torch's own code asks{line}, where nothing can be written: other arguments may keep it from asking"
-        ]
+        said = f"torch's own code asks{line}, where nothing can be written"
+        torchs_own.append(f"{said}: other arguments may keep it from asking")
     told = [*_values_said(of_data, known, names, truth), *_cost(asked_by, branches, pins), *torchs_own]
     argument = causal_argument(_of_model(undecided.frame)) if truth else None
     if argument is not None:
@@ -114,9 +119,14 @@ def worded_check(
         else:
             code, pins = f"{argument}={_positive(fact)}  # an argument of this call", _positive(fact)
             told[1:] = [why]
+    origin = naming_line(made)
+    quotient = "" if origin is None else open_quotient(origin, frames)
     asking = where.frames[-1] if where.frames and place is not None else None
     as_open = "" if asking is None or not (number and undecided.expr.is_Symbol) else open_number(asking)
-    if as_open:
+    if quotient and origin is not None:
+        code, place, named = quotient, before(origin), None
+        told, pins = ["torch.div makes a tensor of the size: torch.export takes that for data"], False
+    elif as_open:
         told = [*_values_said(of_data, known, names, truth), "int() makes a constant of it, .item() leaves it open"]
         told.append(f"where Python needs a number all the same, {code.partition('  #')[0]} pins it to the example's")
         if asking is not None and asking.package is not None:
@@ -136,7 +146,7 @@ def worded_check(
         note="; ".join(told),
         pins=pins,
         by=op,
-        tried=not (as_open or code.startswith("torch.while_loop")),
+        tried=not (quotient or as_open or code.startswith("torch.while_loop")),
     )
     return check, named
 
@@ -223,8 +233,7 @@ def _line(
             return f"torch._check({to_text(named)})", before(_as_frame(frame)), named, names
     innermost = _as_frame(frames[0]) if frames else None
     place = None if innermost is None else before(innermost)
-    best = made.best if made is not None else None
-    origin = best if best is None or best.inside is None else best.inside  # where it can be given a name
+    origin = naming_line(made)
     unnamed = sorted({str(symbol) for symbol in fact.free_symbols} - set(sizes))
     if truth and innermost is not None and origin is not None:
         same_line = (origin.file, origin.line) == (innermost.file, innermost.line)
