@@ -246,6 +246,26 @@ def test_reshapes_that_no_later_read_tells_from_copies_are_made_functional() -> 
     assert lowered.limits == ()
 
 
+def test_reshapes_that_are_made_after_the_change_show_it_as_views_and_as_copies() -> None:
+    class Added(nn.Module):
+        def __init__(self, *, before: bool) -> None:
+            super().__init__()
+            self.before = before
+
+        def forward(self, x: Tensor) -> Tensor:
+            heads = (x * 2).unflatten(-1, (2, 3)).transpose(0, 1)
+            early = heads.reshape(-1) if self.before else heads
+            heads += 1
+            late = heads.contiguous().view(2, -1)
+            return late.sum(1) + early.sum()
+
+    example, shapes = (torch.randn(4, 6),), ({0: Dim("batch", min=1)},)
+    _, lowered = assert_lowered_agrees(export(Added(before=False), example, dynamic_shapes=shapes), example)
+    assert lowered.limits == ()
+    _, lowered = assert_lowered_agrees(export(Added(before=True), example, dynamic_shapes=shapes), example)
+    assert any("reshape.default copies what it changes or makes a view" in limit.why for limit in lowered.limits)
+
+
 def test_what_reads_the_order_in_memory_finds_it_as_it_was() -> None:
     class Order(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:

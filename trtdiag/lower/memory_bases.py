@@ -43,7 +43,9 @@ def cut_copies(graph: Graph, bases: dict[Node, Node | None]) -> dict[Node, Node]
         return {}
     roots, sides = roots_of(bases), roots_of({**bases, **dict.fromkeys(perhaps)})
     last_reads: dict[Node, dict[Node, int]] = {roots[node]: {} for node in perhaps}
+    made: dict[Node, int] = {}
     for place, node in enumerate(graph.nodes):
+        made[node] = place
         for given in node.all_input_nodes:
             if roots[given] in last_reads:
                 last_reads[roots[given]][sides[given]] = place
@@ -52,7 +54,9 @@ def cut_copies(graph: Graph, bases: dict[Node, Node | None]) -> dict[Node, Node]
         for given in writes(node):
             root, side = roots[given], sides[given]
             kept = root.op != "call_function" and side is not root  # it lives on behind the program
-            if kept or any(read > place for one, read in last_reads.get(root, {}).items() if one is not side):
+            reads = last_reads.get(root, {}).items()
+            # A reshape that is made after the change shows it either way.
+            if kept or any(made[one] < place < read for one, read in reads if one is not side):
                 unsure[root] = next(each for each in perhaps if roots[each] is root)
     for node in perhaps:
         if roots[node] not in unsure:
