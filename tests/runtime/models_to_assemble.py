@@ -103,3 +103,13 @@ class Shared(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.second.weight * x.sum() + self.first(x).sum() + self.second(x).mean()
+
+
+class ReshapedInTurn(nn.Module):
+    """What an engine gives would be changed with the reshape, which copies a transposed tensor of two rows or more."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        turned = x.transpose(0, 1) + 1
+        flat = turned.reshape(-1)
+        flat.mul_(2)
+        return turned + 0, flat + 0

@@ -89,6 +89,10 @@ CASES = {
         more=((_x(4), torch.ones(3)), (_x(6), torch.ones(3)), (_x(8), torch.ones(3))),
         options={"keep": ["aten.sin", "aten.sum"], "limit_sizes": _is_size},
     ),
+    "order_in_memory": Case(
+        models.ReshapedInTurn(), (_x(4),), dynamic=({0: Dim("batch", min=1, max=8)},), more=((_x(1),), (_x(8),)),
+        engines=2,
+    ),
     "derived_dims": Case(
         models.TwoDims(), (_x(6), torch.randn(30)), dynamic=({0: BATCH}, {0: 5 * BATCH}),
         more=((_x(4), torch.randn(20)), (_x(8), torch.randn(40))),

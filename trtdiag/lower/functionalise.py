@@ -15,7 +15,7 @@ from trtdiag.graph.operators import CAST, operator_of, writes
 from trtdiag.lower.decomposable import draws
 from trtdiag.lower.draft import insert_call
 from trtdiag.lower.functional_variants import functional_variant
-from trtdiag.lower.memory_bases import bases_of, cut_copies
+from trtdiag.lower.memory_bases import bases_of, cut_copies, keep_order
 from trtdiag.lower.template import written_size
 from trtdiag.lower.tracing_conditions import asking
 from trtdiag.lower.view_inverses import (
@@ -58,6 +58,9 @@ def functionalised_graph(graph: Graph, *, random: bool = False) -> tuple[dict[No
     work = _Functionaliser(graph, bases, roots)
     for node in list(graph.nodes):
         work.visit(node, replace=node in changing and node not in stay)
+    for root in unsure:
+        if root in locked:
+            keep_order(graph, root)
     changed = {root: work.value(root) for root in work.generation if root.op == "placeholder"}
     values = set(changed.values())
     # What was replaced would count as a change for whoever looks at the graph next, and no dead-code pass takes it.

@@ -5,10 +5,13 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import torch
 from torch.fx import Graph, Node
 
 from trtdiag.graph.aliases import alias_base, roots_of
-from trtdiag.graph.operators import writes
+from trtdiag.graph.operators import ATEN, writes
+from trtdiag.graph.values import is_row_major
+from trtdiag.lower.draft import insert_call
 
 
 def bases_of(graph: Graph) -> dict[Node, Node | None]:
@@ -62,3 +65,30 @@ def cut_copies(graph: Graph, bases: dict[Node, Node | None]) -> dict[Node, Node]
         if roots[node] not in unsure:
             bases[node] = None
     return unsure
+
+
+def keep_order(graph: Graph, root: Node) -> None:
+    """Lay out what a call gives as the program did, for a reshape that is a view or a copy by that alone.
+
+    An engine gives its results row-major, of which each reshape is a view.
+    """
+    value = root.meta.get("val")
+    if root.op != "call_function" or not isinstance(value, torch.Tensor) or is_row_major(value):
+        return
+    sizes = [stride if isinstance(stride, int) else stride.node.hint for stride in value.stride()]
+    if None in sizes:
+        return
+    order = sorted(range(value.dim()), key=lambda dim: -sizes[dim])
+    back = [order.index(dim) for dim in range(value.dim())]
+    users = list(root.users)
+    with value.fake_mode, graph.inserting_after(root):  # type: ignore[attr-defined]  # all values of a graph are fake
+        turned = value.permute(order)
+        laid = turned.clone(memory_format=torch.contiguous_format)
+        first = insert_call(graph, ATEN.permute.default, (root, order), turned, root, "order")
+    with graph.inserting_after(first):
+        kwargs = {"memory_format": torch.contiguous_format}
+        second = insert_call(graph, ATEN.clone.default, (first,), laid, root, "laid", kwargs)
+    with graph.inserting_after(second):
+        third = insert_call(graph, ATEN.permute.default, (second, back), value, root, "back")
+    for user in users:
+        user.replace_input_with(root, third)
