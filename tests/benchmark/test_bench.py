@@ -14,9 +14,11 @@ from rich.console import Console
 import trtdiag
 from tests.benchmark.bench_models import build
 from trtdiag.benchmark.facts import AS_EXPORTED, Benchmark, SizeResult, Spread, WayResult
+from trtdiag.benchmark.original import original
 from trtdiag.benchmark.table import bench_text
 from trtdiag.benchmark.ways import Ready
 from trtdiag.errors import DimsError, UserError
+from trtdiag.options import CompileOptions
 from trtdiag.runtime.compiled import CompiledProgram
 
 
@@ -71,6 +73,25 @@ def test_opt_is_what_the_engines_were_tuned_for() -> None:
     )
     both = trtdiag.bench(tuned, "eager", model=build(), sizes=["opt", {"batch": 2}], rounds=1)
     assert [result.inputs[0] for result in both.results] == ["x float32 (9, 8, 5)", "x float32 (2, 8, 5)"]
+
+
+def test_other_names_of_sizes_that_the_engines_were_tuned_for(tmp_path: Path) -> None:
+    """Both were said to contradict what nobody asked of this command, or to be no dims of the program."""
+    options = CompileOptions(opt=(("batch", 9), ("x.shape[1]", 8)))
+    there = original(build(), torch.device("cpu"), options)
+    batch = next(symbol for symbol, name in there.program.names.items() if name == "batch")
+    assert there.sizes("opt")[batch] == 9
+    assert there.sizes([("x.shape[0]", 2)])[batch] == 2
+    module, args, kwargs, dims = build()
+    torch.export.save(torch.export.export(module, args, kwargs, dynamic_shapes=dims), tmp_path / "net.pt2")
+    saved = original(str(tmp_path / "net.pt2"), torch.device("cpu"), options)
+    usual = dict(zip(("x.shape[0]", "x.shape[1]"), saved.inputs(saved.sizes("opt"))[0][0].shape, strict=False))
+    assert usual == {"x.shape[0]": args[0].shape[0], "x.shape[1]": 8}  # it has no "batch"
+    with pytest.raises(DimsError, match="'height'"):
+        saved.sizes([("height", 2)])
+    with pytest.raises(DimsError) as caught:
+        there.sizes([("batch", 3), ("x.shape[0]", 2)])
+    assert caught.value.because == "they name one size"
 
 
 def test_sizes_that_the_program_does_not_take(compiled: CompiledProgram) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
-from trtdiag.errors import UserError
+from trtdiag.errors import DimsError, UserError
 from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, has_trusting_calls, trusted_calls_checked
 from trtdiag.frontend.capture import Source, capture, names_factory
+from trtdiag.frontend.dim_sites import Sites
 from trtdiag.frontend.factory import Recipe, call_factory, load_factory, recipe_of
 from trtdiag.frontend.fake_run import put_back
 from trtdiag.frontend.move_to_device import on_device
@@ -22,6 +24,8 @@ from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
+from trtdiag.shapes.user_sizes import dim_named
+from trtdiag.symbolic import free_symbols
 from trtdiag.verification.points import input_ranges, points
 
 ENDS = ("min", "opt", "max")
@@ -59,8 +63,20 @@ class Original:
         if asked == "max":
             found = points(box, self.program.hints, conditions_of(self.program, box))
             return next((point for point in found if point.label == "max"), found[0]).sizes
-        wanted = (*self.opt, *(() if isinstance(asked, str) else asked))
-        return opt_sizes(self.program, box, wanted, cannot="calls cannot have")
+        own = () if isinstance(asked, str) else tuple(asked)
+        return opt_sizes(self.program, box, (*self._usual(own, list(box)), *own), cannot="calls cannot have")
+
+    def _usual(self, asked: Sequence[tuple[str, int]], symbols: Sequence[str]) -> Iterator[tuple[str, int]]:
+        """What engines were tuned for, as far as nothing is asked of these sizes and they have these names here.
+
+        A file has lost the names of Dims that the program was compiled with; the example's sizes stand for them.
+        """
+        sites = Sites(self.program)
+        taken = {symbol for name, _ in asked for symbol in free_symbols(dim_named(name, sites, symbols))}
+        for name, size in self.opt:
+            with suppress(DimsError):
+                if taken.isdisjoint(free_symbols(dim_named(name, sites, symbols))):
+                    yield name, size
 
     def inputs(self, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments and keyword arguments of these sizes."""

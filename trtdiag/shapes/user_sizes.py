@@ -122,7 +122,7 @@ def conflicting(asks: Sequence[Ask], guards: Sequence[Condition], names: Mapping
     told = to_text(all_of(guards), names)
     return DimsError(
         f"no sizes are allowed together with {', '.join(map(str, asks))}" if asks else "no sizes are allowed at all",
-        because=f"the program asks for {told}",
+        because=f"the program asks for {told}" if guards else "they name one size",
         fix="leave one of the sizes out, or change it with the others" if asks else "widen the ranges of the dims",
         reference="opt-sizes-conflict",
     )
