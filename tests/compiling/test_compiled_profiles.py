@@ -71,6 +71,17 @@ def test_saved_and_rebuilt_programs_keep_them(compiled: trtdiag.CompiledProgram,
                 made(torch.randn(2, tokens, 16))
 
 
+def test_an_original_without_the_names_of_the_profiles_is_told(
+    compiled: trtdiag.CompiledProgram, tmp_path: Path
+) -> None:
+    module, args, kwargs, dims = source()
+    torch.export.save(torch.export.export(module, args, kwargs, dynamic_shapes=dims), tmp_path / "net.pt2")
+    with pytest.raises(trtdiag.DimsError, match="other names of dims") as caught:
+        trtdiag.verify(compiled, tmp_path / "net.pt2")
+    assert "'t'" in caught.value.because
+    assert "--model package.module:factory" in caught.value.fix
+
+
 def test_the_json_report_has_each_profile(compiled: trtdiag.CompiledProgram) -> None:
     found = json.loads(compiled.report.to_json())
     (engine,) = found["compiled"]["engines"]

@@ -13,6 +13,8 @@ from trtdiag.engine.backend import BUILDERS, get_backend
 from trtdiag.engine.isolated_builds import isolated_builds
 from trtdiag.engine.reference import borrowed_weights
 from trtdiag.engine.tensorrt.engine_per_gpu import unpacked
+from trtdiag.errors import DimsError
+from trtdiag.frontend.program import Program
 from trtdiag.options import CompileOptions, Progress
 from trtdiag.pipeline.build import by_reference
 from trtdiag.pipeline.state import State
@@ -22,7 +24,7 @@ from trtdiag.runtime.engine_nodes import EngineNode
 from trtdiag.runtime.replace_engines import EngineRuns
 from trtdiag.shapes.memory import live_bytes
 from trtdiag.shapes.opt_sizes import EngineSizes
-from trtdiag.shapes.size_profiles import size_profiles
+from trtdiag.shapes.size_profiles import SizeProfile, size_profiles
 from trtdiag.symbolic import mul
 from trtdiag.symbolic.expr import Expr
 from trtdiag.verification.bisect import first_difference
@@ -79,7 +81,7 @@ def compared(
     if limits.total_s is None:
         limits = replace(limits, total_s=usual_total_s(made_s))
     program = facts.program
-    parts = size_profiles(program, EngineSizes(program).box, options.profiles, options.opt) if options.profiles else ()
+    parts = _profiles(program, options) if options.profiles else ()
     volumes = _computed(facts)
     borrowed = borrowed_weights(one.network for one in state.converted)
     with isolated_builds(backend, options) as engines.builder, borrowed as borrowing:
@@ -103,6 +105,20 @@ def compared(
         return found
     note = f"no engine was run ({cannot_run}): the reference functions ran their networks in their place"
     return replace(found, notes=(note, *found.notes))
+
+
+def _profiles(program: Program, options: CompileOptions) -> Sequence[SizeProfile]:
+    try:
+        return size_profiles(program, EngineSizes(program).box, options.profiles, options.opt)
+    except DimsError as error:
+        if error.reference != "unknown-dim":
+            raise
+        raise DimsError(
+            "the original has other names of dims than the profiles of the program were compiled with",
+            because=f"{error.message}; {error.because}",
+            fix="name what was compiled, such as --model package.module:factory: a file has lost the names of its Dims",
+            reference="profiles-of-other-names",
+        ) from error
 
 
 def _computed(facts: Analysis) -> list[Expr]:
