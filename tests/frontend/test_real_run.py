@@ -195,6 +195,18 @@ def test_a_model_that_gives_something_else_each_time_is_not_compared() -> None:
     assert runner.run({symbol: 1}).outcome is RunOutcome.PASSED
 
 
+def test_a_program_that_has_lost_a_seed_is_another_than_its_model() -> None:
+    """The state that tracing leaves is what the model seeds itself with: its program drew the same from it, once."""
+    state = torch.get_rng_state()
+    try:
+        runner = _beside(lambda x: (torch.manual_seed(5), x + torch.rand(3))[1])
+        torch.manual_seed(5)
+        runner.check_example({})
+    finally:
+        torch.set_rng_state(state)
+    assert runner.unlike == "the program gives other values, compared with the model"
+
+
 def test_a_path_for_one_size_in_the_middle_is_a_refusal() -> None:
     # While it is traced, the text of a size is that of a symbol.
     runner = _beside(lambda x: x * len(f"{x.shape[0] * 5}"))

@@ -20,13 +20,12 @@ from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, trusted_call
 from trtdiag.frontend.failing_op import MOST_ELEMENTS, Failing, Search, StoppedError, Watch, too_many
 from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError, ShapeRunner, put_back, with_values
 from trtdiag.frontend.program import InputTensor
-from trtdiag.frontend.sized_inputs import InputMaker
+from trtdiag.frontend.sized_inputs import SEED, InputMaker
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.symbolic import free_symbols
 from trtdiag.wording import first_line
 
-BESIDE_MODEL = "the program "
-"""How the words of a run begin that its program passed, and gave something else than the model."""
+BESIDE_MODEL = "the program "  # how words begin of a run that passed, and gave something else than the model
 _WHOLE = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -231,7 +230,7 @@ class RealRunner(ShapeRunner):
 
     @contextmanager
     def _around(self, watch: Watch) -> Iterator[None]:
-        """No gradients, no output, the same random state and buffers afterwards."""
+        """No gradients, no output; buffers and the random state as before, which is not what tracing a seed leaves."""
         tensors = (leaf for leaf in self._leaves if isinstance(leaf, torch.Tensor))
         devices = sorted({leaf.device.index or 0 for leaf in tensors if leaf.device.type == "cuda"})
         with (
@@ -244,6 +243,8 @@ class RealRunner(ShapeRunner):
             watch,
             trusted_calls_checked(self._module),
         ):
+            for index in (None, *devices):
+                (torch.default_generator if index is None else torch.cuda.default_generators[index]).manual_seed(SEED)
             yield
 
 
