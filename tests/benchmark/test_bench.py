@@ -75,6 +75,28 @@ def test_opt_is_what_the_engines_were_tuned_for() -> None:
     assert [result.inputs[0] for result in both.results] == ["x float32 (9, 8, 5)", "x float32 (2, 8, 5)"]
 
 
+class Counts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return x * self.calls
+
+
+def test_programs_are_left_with_the_state_that_they_had() -> None:
+    """What was timed had been called hundreds of times: a cache was full, a counter had counted."""
+    exported = torch.export.export(Counts(), (torch.ones(4),))
+    random = torch.get_rng_state()
+    program = trtdiag.compile(exported, backend="reference", min_segment_ops=0)
+    assert torch.equal(torch.get_rng_state(), random), "comparing left its seed behind"
+    assert torch.equal(program(torch.ones(4)), torch.ones(4))
+    trtdiag.bench(program, "eager", model=exported, rounds=1)
+    assert torch.equal(program(torch.ones(4)), 2 * torch.ones(4))
+    assert int(exported.state_dict["calls"]) == 0
+
+
 def test_other_names_of_sizes_that_the_engines_were_tuned_for(tmp_path: Path) -> None:
     """Both were said to contradict what nobody asked of this command, or to be no dims of the program."""
     options = CompileOptions(opt=(("batch", 9), ("x.shape[1]", 8)))

@@ -16,6 +16,7 @@ from trtdiag.benchmark.original import ENDS, original
 from trtdiag.benchmark.run import Way, of_program, timed_at
 from trtdiag.benchmark.ways import preparers
 from trtdiag.frontend.capture import Source
+from trtdiag.frontend.fake_run import put_back
 from trtdiag.options import CompileOptions
 from trtdiag.pipeline.stages import Clock
 from trtdiag.pipeline.verify import original_of
@@ -102,7 +103,8 @@ def bench(
     for each, point in zip(asked, points, strict=True):
         label = each if isinstance(each, str) else ", ".join(f"{name}={size}" for name, size in each.items())
         step(f"time at {label}")
-        results.append(timed_at(label, point, there, ways, rounds))
+        with put_back([*program.state(), *there.module.buffers()]):  # both may be the caller's
+            results.append(timed_at(label, point, there, ways, rounds))
     manifests = program.manifests
     return Benchmark(
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,

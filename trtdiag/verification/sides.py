@@ -59,11 +59,12 @@ class Sides:
         return self._maker.at(sizes)
 
     def call(self, function: Callable[..., Any], flat: Sequence[Any]) -> Any:
-        """What a program gives, once it is there."""
+        """What a program gives, once it is there; with random numbers of one seed, beside those of the caller."""
         own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
         args, kwargs = rebuilt(own, self._in_spec)
-        torch.manual_seed(SEED)
-        with torch.no_grad(), trusted_calls_checked(self.original) if function is self.original else nullcontext():
+        checked = trusted_calls_checked(self.original) if function is self.original else nullcontext()
+        with torch.random.fork_rng(gpus_of(flat)), torch.no_grad(), checked:
+            torch.manual_seed(SEED)
             result = function(*args, **kwargs)
         return finished(result) if on_gpu(flat) else result
 
@@ -82,9 +83,14 @@ class Sides:
                 buffer.copy_(before)
 
 
+def gpus_of(flat: Sequence[Any]) -> list[int]:
+    """The GPUs on which some of the inputs are."""
+    return sorted({leaf.device.index or 0 for leaf in flat if isinstance(leaf, torch.Tensor) and leaf.is_cuda})
+
+
 def on_gpu(flat: Sequence[Any]) -> bool:
     """Whether some of the inputs are on a GPU."""
-    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
+    return bool(gpus_of(flat))
 
 
 def finished(result: Any) -> Any:
