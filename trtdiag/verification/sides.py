@@ -63,7 +63,9 @@ class Sides:
         own = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in flat]
         args, kwargs = rebuilt(own, self._in_spec)
         checked = trusted_calls_checked(self.original) if function is self.original else nullcontext()
-        with torch.random.fork_rng(gpus_of(flat)), torch.no_grad(), checked:
+        devices = {leaf.device for leaf in flat if isinstance(leaf, torch.Tensor)}
+        gpus = sorted(device.index or 0 for device in devices if device.type == "cuda")
+        with torch.random.fork_rng(gpus), torch.no_grad(), checked:
             torch.manual_seed(SEED)
             result = function(*args, **kwargs)
         return finished(result) if on_gpu(flat) else result
@@ -83,14 +85,9 @@ class Sides:
                 buffer.copy_(before)
 
 
-def gpus_of(flat: Sequence[Any]) -> list[int]:
-    """The GPUs on which some of the inputs are."""
-    return sorted({leaf.device.index or 0 for leaf in flat if isinstance(leaf, torch.Tensor) and leaf.is_cuda})
-
-
 def on_gpu(flat: Sequence[Any]) -> bool:
     """Whether some of the inputs are on a GPU."""
-    return bool(gpus_of(flat))
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in flat)
 
 
 def finished(result: Any) -> Any:
