@@ -24,7 +24,7 @@ from speed_stays import ZooCase
 from speed_timing import Answers, Call, serve, told
 
 import trtdiag
-from trtdiag.pipeline.build import INDUCTOR
+from trtdiag.analysis.backend_times import INDUCTOR
 
 MOST_GRAPHS = 8
 Tensors = tuple[torch.Tensor, ...]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from trtdiag.benchmark.clock import Timed
 from trtdiag.pipeline import compile_pytorch_segments, latency, timed_pytorch_segments
 
-ALL, NONE = "the same, what stays compiled", "inductor, with what has no converter"
+ALL, NONE = "the same, what stays compiled", "AOTInductor, with what has no converter"
 MIXED = "1 engine, all else compiled"
 """Programs that are timed whole, by name; that of before has none."""
 FASTER = {"eager": 2.0, "compiled": 1.0}

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+INDUCTOR = "inductor"
+"""The backend of segments that AOTInductor compiled."""
+_NAMES = {"tensorrt": "TensorRT", INDUCTOR: "AOTInductor"}
+
+
+def way_name(backend: str) -> str:
+    """What users call the backend that runs a part."""
+    return _NAMES.get(backend, backend)
+
 
 @dataclass(frozen=True)
 class BlockTimes:
@@ -34,7 +43,7 @@ class WholeTime:
     """The whole program, its blocks run in one way or in several.
 
     Attributes:
-        name: How, in words: ``tensorrt``, ``inductor``, ``tensorrt and inductor, 3 segments``.
+        name: How, in words: ``TensorRT``, ``AOTInductor``, ``TensorRT and AOTInductor, 3 changes``.
         segments: How many engines and segments of AOTInductor it has.
         time_ms: Milliseconds from a call until its result is there, at the usual sizes; ``None`` where it did not run.
         why_not: Why it was not taken; empty for the one that was.

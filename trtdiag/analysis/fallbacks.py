@@ -44,8 +44,10 @@ _BY_CODE: Mapping[str, Why] = {
     "view-of-written-memory": Why.MUTATION,
     "random": Why.RANDOM,
 }
-# What says more about the tensors than about the op: one group for all ops.
-_OF_TENSORS = frozenset({"double-precision", "no-counterpart", "integer-width", "int64-range", "unbounded-size"})
+# What says more about the tensors, or about what runs instead, than about the op: one group for all ops.
+_OF_TENSORS = frozenset(
+    {"double-precision", "no-counterpart", "integer-width", "int64-range", "unbounded-size", "compiled-code-faster"}
+)
 OUR_FAULT = "converter-failed"
 _OF_TORCH = frozenset({"aten", "prims", "prim", "operator", "math", "torch", "higher_order", "quantized_decomposed"})
 """What the names of ops begin with that torch itself has."""

@@ -227,7 +227,8 @@ def compile_command(
     every_engine = 0 if facts is None else len(facts.engines)
     if not quiet:
         notes = () if facts is None else facts.notes
-        console.print(engines_text(found.plan, found.converted, found.engines, notes), crop=False)
+        told = engines_text(found.plan, found.converted, found.engines, notes, found.optimization)
+        console.print(told, crop=False)
         built_for = gpus_line(found.engines)
         if built_for:
             console.print(f"{built_for}\n", highlight=False, markup=False)

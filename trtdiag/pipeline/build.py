@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from torch.export import ExportedProgram
 
+from trtdiag.analysis.backend_times import INDUCTOR
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.engine.backend import Backend, Profile, Runner, get_backend
 from trtdiag.engine.build import Engine, build_engine, described
@@ -31,8 +32,6 @@ from trtdiag.runtime.segment_program import ports_for, segment_program, usual_sh
 from trtdiag.shapes.size_profiles import SizeProfile
 from trtdiag.wording import amount
 
-INDUCTOR = "inductor"
-"""The backend of segments that AOTInductor compiled."""
 MOST_AT_ONCE = 8
 """Own choice: processes that compile, each with PyTorch in its memory."""
 MOST_THREADS = 8

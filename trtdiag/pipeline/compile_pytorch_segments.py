@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trtdiag.analysis.backend_times import WholeTime
+from trtdiag.analysis.backend_times import INDUCTOR, WholeTime
 from trtdiag.benchmark.clock import take_turns
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.graph.limit import Limit
@@ -24,7 +24,7 @@ from trtdiag.network.facts import free_symbols_of
 from trtdiag.partition.facts import Cause, Fallback
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.partition.pytorch_segments import only
-from trtdiag.pipeline.build import INDUCTOR, Builder, assembled, compile_threads, compiled_at_once
+from trtdiag.pipeline.build import Builder, assembled, compile_threads, compiled_at_once
 from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, typical, usual_arguments
 from trtdiag.pipeline.state import State
 from trtdiag.pipeline.timed_pytorch_segments import TimedSegment, TimedSegments
@@ -107,7 +107,7 @@ def _bases(state: State, device: str, source: str | None) -> list[tuple[str, Sta
     # A block with such sizes is no segment of AOTInductor by itself, and what makes them stands beside it.
     fixed = [index for index in own if not _of_data(state.converted[index])]
     ways = {tuple(kept): f"{amount(len(kept), 'engine')}, all else compiled" for kept in (own, fixed)}
-    ways[()] = "inductor, with what has no converter"
+    ways[()] = "AOTInductor, with what has no converter"
     for kept, name in ways.items():
         found = None if len(kept) == len(every) else _without_engines(state, kept, device, source)
         if found is not None:

@@ -17,7 +17,7 @@ from itertools import groupby
 
 import torch
 
-from trtdiag.analysis.backend_times import BlockTimes, Optimization, WholeTime
+from trtdiag.analysis.backend_times import INDUCTOR, BlockTimes, Optimization, WholeTime
 from trtdiag.benchmark.clock import take_turns
 from trtdiag.convert.facts import ConvertedSegment
 from trtdiag.convert.segment import SegmentRefused, convert_segment
@@ -27,9 +27,9 @@ from trtdiag.errors import TrtdiagError
 from trtdiag.network import WeightKeys
 from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
 from trtdiag.partition.partition import symbol_sizes
-from trtdiag.pipeline.build import INDUCTOR, Builder, assembled, segments_of
+from trtdiag.pipeline.build import Builder, assembled, segments_of
 from trtdiag.pipeline.compile_pytorch_segments import with_compiled_segments
-from trtdiag.pipeline.latency_choices import choices, named, words
+from trtdiag.pipeline.latency_choices import choices, named
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, module_of, replayed, typical, usual_arguments
 from trtdiag.pipeline.state import State
@@ -79,7 +79,7 @@ def fastest(
         state = replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
     state = with_compiled_segments(state, builder, backend.device, verified, source)
     assert state.optimization is not None
-    return replace(state, notes=(*state.notes, *words(state.optimization, state.program.words)))
+    return replace(state, notes=(*state.notes, *state.optimization.notes))
 
 
 class _Search:

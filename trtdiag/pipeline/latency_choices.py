@@ -1,4 +1,4 @@
-"""Which blocks to run in which way, from the times of each, and what was chosen in words."""
+"""Which blocks to run in which way, from the times of each."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from trtdiag.analysis.backend_times import Optimization, PyTorchSegmentTimes
+from trtdiag.analysis.backend_times import way_name
 from trtdiag.pipeline.program_times import WORTH_IT
-from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.wording import amount
 
 FEWEST_CHANGES = (1, 2, math.inf)
@@ -64,40 +63,7 @@ def least_sum(times: Sequence[Mapping[str, float]], most_changes: float) -> tupl
 
 
 def named(kinds: Sequence[str]) -> str:
-    """``tensorrt``, or ``tensorrt and inductor, 3 changes``."""
-    names = list(dict.fromkeys(kinds))
+    """``TensorRT``, or ``TensorRT and AOTInductor, 3 changes``."""
+    names = list(dict.fromkeys(map(way_name, kinds)))
     changes = sum(one != other for one, other in pairwise(kinds))
     return " and ".join(names) + (f", {amount(changes, 'change')}" if changes else "")
-
-
-def words(found: Optimization, names: Mapping[str, str]) -> Iterator[str]:
-    """What was measured and chosen, a line each; blocks that are alike once.  ``names`` are for symbols."""
-    sizes = ", ".join(f"{name}={size}" for name, size in named_sizes(found.sizes, names).items())
-    for whole in found.wholes:
-        took = "not timed" if whole.time_ms is None else f"{whole.time_ms:.3g} ms"
-        verdict = f"not taken: {whole.why_not}" if whole.why_not else "taken"
-        yield f"whole program as {whole.name}: {took} on {found.device}{f' at {sizes}' if sizes else ''}; {verdict}"
-    told = {(block.ops, *block.times_ms.values(), block.chosen): block for block in reversed(found.blocks)}
-    for block in reversed(told.values()):  # the first of those that are alike and run alike
-        times = ", ".join(f"{kind} {took:.3g} ms" for kind, took in block.times_ms.items())
-        refused = "".join(f"; not by {kind}: {why}" for kind, why in block.refused.items())
-        alike = f", {block.like} alike" if block.like > 1 else ""
-        where = block.module or f"from {block.first} on"
-        yield f"block {where} ({amount(block.ops, 'op')}{alike}): {times}{refused}; runs by {block.chosen}"
-    for timed in each_once(found.pytorch_segments):
-        alike = f", {timed.like} alike" if timed.like > 1 else ""
-        where = timed.module or f"from {timed.first} on"
-        known = (("eager", timed.eager_ms), ("compiled", timed.compiled_ms))
-        both = ", ".join(f"{name} {ms:.3g} ms" for name, ms in known if ms is not None)
-        chosen = "runs compiled" if timed.compiled else "runs eager"
-        times = f"{both}; " if both else ""
-        yield f"stays with PyTorch: {where} ({amount(timed.ops, 'op')}{alike}): {times}{chosen}: {timed.why}"
-    yield from found.notes
-
-
-def each_once(segments: Sequence[PyTorchSegmentTimes]) -> Iterator[PyTorchSegmentTimes]:
-    """The first of those that are alike and run alike."""
-    told = {
-        (timed.ops, timed.eager_ms, timed.compiled_ms, timed.compiled, timed.why): timed for timed in reversed(segments)
-    }
-    yield from reversed(told.values())

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from trtdiag.analysis.backend_times import INDUCTOR, Optimization
 from trtdiag.analysis.compilation import pairs_of_int64
 from trtdiag.analysis.fallbacks import reason_of
 from trtdiag.analysis.stage_timing import StageTiming
@@ -24,6 +25,7 @@ from trtdiag.partition.facts import Cause, EnginePlan, Fallback
 from trtdiag.partition.intrinsic_limits import COMPILED
 from trtdiag.report.compile_words import (
     allowed_line,
+    builders,
     culprit_line,
     engine_sizes,
     input_text,
@@ -33,6 +35,7 @@ from trtdiag.report.compile_words import (
     output_text,
     point_label,
 )
+from trtdiag.report.latency_tables import latency_text
 from trtdiag.report.shown_paths import short_paths
 from trtdiag.report.terminal_layout import hanging, unbroken
 from trtdiag.symbolic.text import in_words
@@ -53,16 +56,29 @@ _LEAST_STAGE_S = 0.05
 
 
 def engines_text(
-    plan: EnginePlan, converted: Sequence[ConvertedSegment], engines: Sequence[Engine], notes: Sequence[str] = ()
+    plan: EnginePlan,
+    converted: Sequence[ConvertedSegment],
+    engines: Sequence[Engine],
+    notes: Sequence[str] = (),
+    optimization: Optimization | None = None,
 ) -> RenderableType:
-    """The engines, and what stays with PyTorch with the reason; ``notes`` say what was built otherwise than planned."""
+    """The engines, and what stays with PyTorch with the reason.
+
+    Args:
+        plan: What was planned.
+        converted: Its networks.
+        engines: What was built of them.
+        notes: What was built otherwise than planned.
+        optimization: What was measured to choose how each part runs.
+    """
     names, manifests = plan.sizes.program.words, [engine.manifest for engine in engines]
     inside = sum(len(segment.ops) for segment in plan.partitioned.segments)
     left = [entry for entry in plan.partitioned.fallback if entry.computes]
     every = amount(inside + len(left), "op")
     if manifests:
         built = f"{inside:,} of {every} in {amount(len(manifests), 'engine')}"
-        head = Text(f"{built} (backend {_backends(manifests)}, {plan.target.name})", style="bold green")
+        made_by = builders([manifest.backend for manifest in manifests])
+        head = Text(f"{built}, by {made_by} for {plan.target.name}", style="bold green")
     else:
         kept = sum(entry.limit is COMPILED for entry in left)
         what = f"no engine beside the {kept:,} that it had before" if kept else "0 engines: everything stays in PyTorch"
@@ -73,6 +89,8 @@ def engines_text(
         parts += [*_engine(index, one, manifest, names), Text("")]
     if len(manifests) > _MOST_ENGINES:
         parts += [Text(f"and {len(manifests) - _MOST_ENGINES:,} more engines", style="dim"), Text("")]
+    if optimization is not None:
+        parts += latency_text(optimization, names)
     for note in notes:
         parts += [hanging(2, f"note: {_note(in_words(note, names))}"), Text("")]
     if left:
@@ -85,7 +103,8 @@ def _engine(
 ) -> Iterator[RenderableType]:
     """An engine: its inputs, its outputs, and the sizes that it was built for, each said once."""
     ops, layers = len(converted.segment.ops), len(converted.network.layers)
-    yield Text(f"engine {index}: {amount(ops, 'op')}, {amount(layers, 'layer')}", style="bold")
+    made = "code of AOTInductor" if manifest.backend == INDUCTOR else amount(layers, "layer")
+    yield Text(f"engine {index}: {amount(ops, 'op')}, {made}", style="bold")
     pairs = pairs_of_int64(converted, manifest)
     inputs = [f"{port.name} {input_text(port, names, pairs)}" for port in manifest.inputs if port.value is None]
     outputs = [f"{port.name} {output_text(manifest, port, names)}" for port in manifest.outputs]
@@ -123,10 +142,6 @@ def _reason_of(entry: Fallback) -> tuple[str, str]:
     return (entry.limit.code, "") if entry.cause is Cause.SMALL else reason_of(entry)
 
 
-def _backends(manifests: Sequence[Manifest]) -> str:
-    return " and ".join(dict.fromkeys(manifest.backend for manifest in manifests))
-
-
 def ending_text(engines: Sequence[Engine], kept: int, saved: str, compiled: int = 0) -> RenderableType:
     """The line that ``compile`` ends with: what was really made.
 
@@ -138,9 +153,9 @@ def ending_text(engines: Sequence[Engine], kept: int, saved: str, compiled: int 
     """
     code = f"{amount(compiled, 'segment')} of PyTorch compiled by AOTInductor" if compiled else ""
     if engines:
-        backend = _backends([engine.manifest for engine in engines])
-        made = f"{amount(len(engines), 'engine')} of the {backend} backend"
-        told = f"compiled: {saved}, {made}{' (no TensorRT engine was built)' * (backend == 'reference')}"
+        backends = [engine.manifest.backend for engine in engines]
+        made = f"{amount(len(engines), 'engine')} of {builders(backends)}"
+        told = f"compiled: {saved}, {made}{' (no TensorRT engine was built)' * ({*backends} == {'reference'})}"
         told += f", {code}" if code else ""
     elif compiled:
         told = f"compiled: {saved}, {code}, no engine"

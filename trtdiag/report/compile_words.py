@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from trtdiag.analysis.backend_times import INDUCTOR, way_name
 from trtdiag.asked_bounds import bound_word
 from trtdiag.engine.manifest import EngineInput, EngineOutput, Manifest
 from trtdiag.shapes.profile import DimProfile
@@ -72,6 +74,14 @@ def _span(profile: DimProfile) -> str:
     if profile.min == profile.max:
         return str(profile.min)
     return f"{profile.min}..{'' if profile.max is None else profile.max} (tuned for {profile.opt})"
+
+
+def builders(backends: Sequence[str]) -> str:
+    """``the tensorrt backend``, or ``AOTInductor (2) and TensorRT (1)`` where AOTInductor compiled some."""
+    counts = Counter(backends)
+    if INDUCTOR not in counts:
+        return f"the {' and '.join(counts)} backend"
+    return " and ".join(f"{way_name(name)} ({count:,})" for name, count in counts.items())
 
 
 def outcome(found: Verification) -> str:

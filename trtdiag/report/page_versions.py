@@ -34,7 +34,7 @@ def _compiled(view: Part | None) -> Part | None:
         return None
     engines = [{**each, "built": _with(each["built"], "times")} for each in view["engines"]]
     verification = _with(view["verification"], "errors")
-    return {**view, "sizes": None, "verification": verification, "engines": engines, "quantization": None}
+    return {**view, "sizes": None, "verification": verification, "engines": engines, "quantization": None, "ways": []}
 
 
 def _speed(view: Part | None) -> Part | None:

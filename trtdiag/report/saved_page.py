@@ -145,4 +145,4 @@ def _form(version: int, added: Mapping[str, Part]) -> _Form:
 
 
 _FIRST_FORM = _form(1, _ADDED_TO_FIRST)
-_THIS_FORM = _form(2, {"CompiledView": {"quantization": None}})
+_THIS_FORM = _form(2, {"CompiledView": {"quantization": None, "ways": []}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trtdiag.analysis.backend_times import INDUCTOR
 from trtdiag.analysis.compilation import CompilationFacts, EngineFacts
 from trtdiag.analysis.result import Analysis
 from trtdiag.frontend.program import OpOrigin
@@ -11,6 +12,7 @@ from trtdiag.report.charts.engine_sizes import engine_sizes_chart
 from trtdiag.report.charts.errors import errors_chart
 from trtdiag.report.compile_words import (
     allowed_line,
+    builders,
     culprit_line,
     input_text,
     movement_words,
@@ -20,6 +22,7 @@ from trtdiag.report.compile_words import (
     point_label,
 )
 from trtdiag.report.engine_words import also_words, op_counts, saved_words
+from trtdiag.report.latency_tables import latency_view
 from trtdiag.report.page import Part, fold_label, folding_table, table
 from trtdiag.report.quantization_words import quantization_view
 from trtdiag.report.source_context import source_view
@@ -55,6 +58,7 @@ def compiled_view(analysis: Analysis, facts: CompilationFacts) -> Part:
         ],
         "more_engines": f"{amount(hidden, 'more engine')}: see the JSON report" if hidden > 0 else "",
         "quantization": None if facts.quantization is None else quantization_view(facts.quantization),
+        "ways": latency_view(facts.optimization, names),
     }
 
 
@@ -68,9 +72,9 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
     if analysis.partition is not None:
         every = op_counts(analysis.partition)[1]
         ops = f"{sum(inside):,} of {amount(every, 'op')}"
+    every_backend = [engine.manifest.backend for engine in engines]
     told = f"{ops} in " if len(inside) == len(engines) else ""
-    backends = " and ".join(sorted({engine.manifest.backend for engine in engines}))
-    text = f"{told}{amount(len(engines), 'engine')} of {size}, built by the {one_line(backends)} backend"
+    text = f"{told}{amount(len(engines), 'engine')} of {size}, built by {one_line(builders(every_backend))}"
     text += f" for {one_line(target_name(analysis.target))}."
     cached = saved_words([engine.saved for engine in engines])
     text += f" {cached}." if cached else ""
@@ -142,8 +146,13 @@ def _engine(
 ) -> Part:
     manifest = engine.manifest
     layers = engine.layers or {}
-    parts = [] if engine.ops is None else [amount(engine.ops, "op"), amount(sum(layers.values()), "layer")]
-    made = f"Built by the {one_line(manifest.backend)} backend for {one_line(target_name(manifest.target))}"
+    parts = [] if engine.ops is None else [amount(engine.ops, "op")]
+    if manifest.backend == INDUCTOR:  # its code has no layers
+        layers, parts = {}, [*parts, "code of AOTInductor"]
+        made = "Compiled by AOTInductor"
+    else:
+        parts += [] if engine.ops is None else [amount(sum(layers.values()), "layer")]
+        made = f"Built by the {one_line(manifest.backend)} backend for {one_line(target_name(manifest.target))}"
     made += f" with release {one_line(manifest.tensorrt)}" if manifest.tensorrt else ""
     made += f" on {one_line(manifest.gpu)}" if manifest.gpu else ""
     also = also_words(manifest)
