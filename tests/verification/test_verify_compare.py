@@ -8,7 +8,8 @@ from torch.fx import Graph
 
 from trtdiag.graph.quantizers import decomposed_ops
 from trtdiag.options import Precision
-from trtdiag.verification.compare import BFLOAT, FLOAT32, HALF, QUANTIZED, compare, tolerance_for
+from trtdiag.verification.compare import BFLOAT, FLOAT32, HALF, QUANTIZED, compare, not_finite_notes, tolerance_for
+from trtdiag.verification.facts import Point, PointResult
 
 NAN, INF = float("nan"), float("inf")
 
@@ -92,3 +93,21 @@ def test_the_tolerance_follows_what_is_computed_in() -> None:
     assert tolerance_for(Precision.BF16, _graph(torch.float16)) is BFLOAT
     assert tolerance_for(Precision.KEEP, _graph(torch.float32, quantizes=True)) is QUANTIZED
     assert tolerance_for(Precision.FP16, _graph(torch.float32, quantizes=True)) is HALF
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([[NAN, INF], [NAN]], "y has no finite number at any set of sizes that was compared"),
+        ([[NAN, INF], [NAN, 1.0]], ""),
+        ([[], [1.0]], ""),
+        ([[], []], ""),
+    ],
+)
+def test_agreement_of_what_is_not_finite_is_said_to_say_nothing(values: list[list[float]], told: str) -> None:
+    """As of a model with weights of no meaning, or outside of what its ops take."""
+    point = Point("example", {})
+    results = [PointResult(point, (compare("y", torch.tensor(v), torch.tensor(v), FLOAT32),)) for v in values]
+    assert all(result.passed for result in results)
+    notes = not_finite_notes([*results, PointResult(point, skipped="no time"), PointResult(point, failed="it failed")])
+    assert [note.partition(":")[0] for note in notes] == ([told] if told else [])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Graph
 
 from trtdiag.graph.quantizers import rounds_tensors
+from trtdiag.grouping import grouped
 from trtdiag.options import Precision
 from trtdiag.verification.columns import Largest, columns_of, parts
-from trtdiag.verification.facts import OutputError, Tolerance
-from trtdiag.wording import dtype_text
+from trtdiag.verification.facts import OutputError, PointResult, Tolerance
+from trtdiag.wording import dtype_text, listed, told_name
 
+_MOST_NAMED = 4
 FLOAT32 = Tolerance(
     1e-4,
     1e-5,
@@ -80,10 +82,11 @@ def _numbers(
     fixed: Collection[int],
 ) -> OutputError:
     shape = tuple(expected.shape)
-    wrong, sizes, off = 0, Largest(shape, fixed), Largest(shape, fixed)
+    wrong, strange, sizes, off = 0, 0, Largest(shape, fixed), Largest(shape, fixed)
     for at in parts(shape):
-        alone, magnitudes, difference = _part(expected[at], actual[at])
+        alone, not_finite, magnitudes, difference = _part(expected[at], actual[at])
         wrong += alone
+        strange += not_finite
         sizes.add(magnitudes, at)
         off.add(difference, at)
     size, largest = float(sizes.along(None)), float(off.along(None))
@@ -99,11 +102,26 @@ def _numbers(
     why = f"{wrong} elements are not finite on one side only" if wrong else ""
     relative = largest / size if size else float(largest > 0)
     passed = largest <= allowed and not wrong
-    return OutputError(name, dtype, shape, largest, relative, allowed, passed, why, column=column)
+    finite = strange < expected.numel()
+    return OutputError(name, dtype, shape, largest, relative, allowed, passed, why, column=column, finite=finite)
 
 
-def _part(expected: torch.Tensor, actual: torch.Tensor) -> tuple[int, torch.Tensor, torch.Tensor]:
-    """Of a part, how many elements are not finite on one side only, the magnitudes, and how far it is off.
+def not_finite_notes(results: Sequence[PointResult]) -> list[str]:
+    """A sentence where all that was compared of an output was NaN or infinite on both sides."""
+    ran = [result for result in results if not result.skipped and not result.failed]
+    outputs = grouped((output.output, output.finite) for result in ran for output in result.outputs if output.passed)
+    named = [told_name(name) for name, finite in outputs.items() if not any(finite)]
+    if not named:
+        return []
+    have = "has" if len(named) == 1 else "have"
+    return [
+        f"{listed(named, _MOST_NAMED)} {have} no finite number at any set of sizes that was compared: NaNs and "
+        "infinities in the same places say nothing of what is computed"
+    ]
+
+
+def _part(expected: torch.Tensor, actual: torch.Tensor) -> tuple[int, int, torch.Tensor, torch.Tensor]:
+    """Of a part, how many elements are not finite on one side only and on any, the magnitudes, and how far it is off.
 
     Both are 0 where an element is not finite on some side.
     """
@@ -111,12 +129,12 @@ def _part(expected: torch.Tensor, actual: torch.Tensor) -> tuple[int, torch.Tens
     left, right = expected.to(wide), actual.to(wide)
     magnitudes, difference = left.abs(), (left - right).abs()
     if bool(torch.isfinite(difference.amax())):  # it is not where any element is not: most parts end here
-        return 0, magnitudes, difference
+        return 0, 0, magnitudes, difference
     strange = ~torch.isfinite(left) | ~torch.isfinite(right)
     # Infinities of one sign and NaNs in one place agree.
     agree = (left == right) | (torch.isnan(left) & torch.isnan(right))
     magnitudes, difference = (each.masked_fill(strange, 0.0) for each in (magnitudes, difference))
-    return int((strange & ~agree).sum()), magnitudes, difference
+    return int((strange & ~agree).sum()), int(strange.sum()), magnitudes, difference
 
 
 def near(one: torch.Tensor, other: torch.Tensor, all_of: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:

@@ -60,6 +60,7 @@ class OutputError:
             more than the tolerance takes; then the numbers are those of the slice.
         tied: The op that chooses among equal values, where the output differs in nothing but which of them it chose;
             no difference then.
+        finite: Whether any number of the expected output is; where none is, agreement says nothing.
     """
 
     output: str
@@ -73,6 +74,7 @@ class OutputError:
     moved: float | None = None
     tied: str = ""
     column: str = ""
+    finite: bool = True
 
     @property
     def compared(self) -> bool:

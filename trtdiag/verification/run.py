@@ -17,7 +17,7 @@ from trtdiag.symbolic import Condition, Range
 from trtdiag.symbolic.size_names import named_sizes
 from trtdiag.timed_steps import timed
 from trtdiag.verification.columns import fixed_dims
-from trtdiag.verification.compare import compare, tolerance_for
+from trtdiag.verification.compare import compare, not_finite_notes, tolerance_for
 from trtdiag.verification.exact_sums import added_exactly
 from trtdiag.verification.facts import Culprit, OutputError, Point, PointResult, Tolerance, Verification
 from trtdiag.verification.limits import FEW_POINTS, Clock, TimeBudget, VerifyLimits, left_out_why, verify_step
@@ -125,7 +125,7 @@ class Comparison:
             results += self._instead(results, ranges)
         finally:
             self._sides.restore()
-        notes = [*unstable_notes(results, self._tolerance), *tied_notes(results)]
+        notes = [*unstable_notes(results, self._tolerance), *tied_notes(results), *not_finite_notes(results)]
         if not self._sides.has_example:
             notes.append(NO_EXAMPLE)
         if self._unsearched and self._culprit is None:
