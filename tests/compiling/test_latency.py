@@ -32,6 +32,7 @@ from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.latency_choices import choices, least_sum, named
 from trtdiag.pipeline.program_times import replayed
 from trtdiag.pipeline.state import State
+from trtdiag.report.view_build import report_view
 from trtdiag.runtime.engine_cache import CACHE
 from trtdiag.runtime.engine_nodes import engine_nodes
 from trtdiag.runtime.segment_program import exported_part, segment_program
@@ -115,6 +116,11 @@ class TestChoosing:
         assert [block.chosen for block in found.blocks] == ["inductor", "reference", "inductor"]
         assert [block.module for block in found.blocks] == ["first", "second", "third"]
         assert [whole.why_not for whole in found.wholes] == ["slower", "slower", ""]
+        page = report_view(state.report.analysis)
+        for engines in (page["compiled"]["engines"], page["partition"]["segments"]):
+            assert ["code of AOTInductor" in each["summary"] for each in engines] == [True, False, True]
+        assert "built by AOTInductor (2) and reference (1)" in page["compiled"]["summary"]
+        assert [each["title"].partition(",")[0] for each in page["compiled"]["ways"]] == ["Whole programs", "Blocks"]
         path = tmp_path / "mixed.pt2"
         trtdiag.save(state.compiled, path)
         loaded, module = trtdiag.load(path), _net()[0]

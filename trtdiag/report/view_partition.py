@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from torch.fx import Node
 
+from trtdiag.analysis.backend_times import INDUCTOR
 from trtdiag.analysis.fallbacks import PartitionFacts, summed
 from trtdiag.analysis.result import Analysis
 from trtdiag.graph.segment import Segment
@@ -70,6 +71,9 @@ class _Words:
         self._engine = facts.plan.types.engine
         self._bytes = {boundary.tensor: boundary.bytes for boundary in facts.partitioned.boundaries}
         self._names = analysis.program.words
+        engines = () if analysis.compilation is None else analysis.compilation.engines
+        self.compiled = {index for index, engine in enumerate(engines) if engine.manifest.backend == INDUCTOR}
+        """Engines that are code of AOTInductor."""
 
     def shape(self, name: str) -> str:
         return self._shapes.of(name, self._nodes[name])[0] if name in self._nodes else ""
@@ -100,6 +104,7 @@ def _segment(segment: Segment, words: _Words) -> Part:
     text += f" ({views:,} of them {'a view' if views == 1 else 'views'})" if views else ""
     text += f", {amount(len(segment.constants), 'weight')}, {amount(len(segment.inputs), 'input')}, "
     text += f"{amount(len(segment.outputs), 'output')}"
+    text += ", code of AOTInductor" if segment.index in words.compiled else ""
     rows = [words.tensor("in", name) for name in segment.inputs]
     rows += [("in", one_line(size.node), words.size(size.expr), "int64", "", "", "") for size in segment.entering_sizes]
     rows += [words.tensor("out", name) for name in segment.outputs]
