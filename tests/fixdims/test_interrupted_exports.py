@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ from trtdiag.dims.solver_input import system_of
 from trtdiag.fixdims.export_result import read_program
 from trtdiag.fixdims.interrupted_exports import INSTEAD, opened
 from trtdiag.fixdims.notes import Notebook
+from trtdiag.fixdims.other_examples import BeforeMoving, OtherExamples
 from trtdiag.symbolic import Range
 
 SIZES = {"x.shape[0]": 2, "x.shape[1]": 24, "y.shape[0]": 2, "y.shape[1]": 5}
@@ -181,3 +183,40 @@ def test_whether_the_model_itself_fails_at_its_example_is_told(columns: int) -> 
     on_meta.weight = torch.nn.Parameter(torch.ones(2, device="meta"))
     fix = trtdiag.fix_dims(on_meta, (torch.ones(3, 4),), dynamic_shapes=({0: Dim("n", min=2, max=9)},))
     assert fix.notes[-1] == "the export fails with every dim static too: dims are not the reason"
+
+
+class Rows(torch.nn.Module):
+    """Has a table for 4 rows; what it makes for others, torch.export cannot trace."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == 4:
+            return x * 2
+        rows = torch.ones(x.shape[0], 1)
+        rows.data[1:].copy_(torch.arange(x.shape[0] - 1)[:, None])
+        return x * rows if x.shape[0] % 2 else x
+
+
+def test_a_search_goes_back_to_the_given_example_once() -> None:
+    tried, failed = SimpleNamespace(pins=()), SimpleNamespace(message="no fake tensor\nin constants")
+    search: Any = SimpleNamespace(
+        before_moving=BeforeMoving(ASKED, tried, ()),  # type: ignore[arg-type]  # of a try its pins are asked
+        found=SimpleNamespace(notes=[]),
+        notebook=Notebook({}),
+        solving=None,
+    )
+    others, moved = OtherExamples(search), replace(ASKED, sizes={"x.shape[0]": 8})
+    assert others.moved_back(moved, failed) == (ASKED, tried)  # type: ignore[arg-type]  # of a failed one its words
+    assert search.found.notes == ["with another example (x.shape[0] = 8) the export fails: no fake tensor"]
+    assert search.found.notebook is search.notebook
+    assert search.moved_collapsed
+    assert others.moved_back(moved, failed) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.slow  # quick: the same with tries that are told apart by their plans alone
+def test_where_another_example_cannot_be_exported_the_given_one_stays() -> None:
+    shapes = {"x": {0: Dim("n", min=1, max=30), 1: Dim("k", min=1, max=9)}}
+    fix = trtdiag.fix_dims(Rows(), (torch.ones(4, 3),), dynamic_shapes=shapes)
+    assert fix.proven
+    assert {change.name: change.after for change in fix.changes} == {"n": "4"}
+    assert any(note.startswith("with another example (x.shape[0] = 8) the export fails: ") for note in fix.notes)
+    assert not any("dims are not the reason" in note for note in fix.notes)

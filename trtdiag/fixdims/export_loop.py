@@ -20,7 +20,7 @@ from trtdiag.fixdims.export_result import Tried, with_asked
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.interrupted_exports import opened
 from trtdiag.fixdims.notes import Notebook
-from trtdiag.fixdims.other_examples import OtherExamples
+from trtdiag.fixdims.other_examples import BeforeMoving, OtherExamples
 from trtdiag.fixdims.search_result import SearchResult, joined_proof
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.symbolic import free_symbols, to_text
@@ -64,9 +64,9 @@ class Search:
         self.found = SearchResult(None, None, False, NO_PROOF, self.notebook)
         self._attempt = attempt
         self._before: tuple[Plan, Tried] | None = None
-        self._tried_named = False
         self.moved_pinned: set[str] = set()
-        self.moved_collapsed = False
+        self.moved_collapsed = self._tried_named = False
+        self.before_moving: BeforeMoving | None = None
         self._tries = 0
 
     def attempt(self, plan: Plan, why: str) -> Tried | str:
@@ -103,7 +103,8 @@ class Search:
                     return self._gave_up(plan, answer)
                 tried = answer
             if not tried.finished:
-                traced = OtherExamples(self).for_zero(plan, tried) or opened(self, plan, tried)
+                others = OtherExamples(self)
+                traced = others.moved_back(plan, tried) or others.for_zero(plan, tried) or opened(self, plan, tried)
                 if traced is None:
                     return self.found
                 plan, tried = traced
@@ -291,8 +292,7 @@ class Search:
         return plan.with_static(held)
 
     def _gave_up(self, plan: Plan | None, why: str) -> SearchResult:
-        self.found.plan = plan
-        self.found.confirmed = False
+        self.found.plan, self.found.confirmed = plan, False
         if plan is None:
             self.found.failure = why
         elif why != self.solving.words:

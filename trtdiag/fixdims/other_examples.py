@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import BRANCH, Alternative
+from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
 from trtdiag.fixdims.plain_numbers import taken_of_any_example, taken_sizes
 from trtdiag.fixdims.several_programs.seeds import only_refuses
@@ -40,6 +41,15 @@ WORTH_MOVING = 10
 """How many times the combinations another example must keep: the user's own is given up for it."""
 WORTH_UNPINNING = 2
 """The same where fewer dims are left with one value."""
+
+
+@dataclass(frozen=True)
+class BeforeMoving:
+    """A try with the example as it was given, and what the dims were for which it was moved then."""
+
+    plan: Plan
+    tried: Tried
+    groups: Sequence[PinnedGroup]
 
 
 class OtherExamples:
@@ -71,6 +81,8 @@ class OtherExamples:
             search.notebook.pinned(group, tried, moved=best[0].sizes.get(group.sites[0]) if done else None)
             if group.by_example and not done and group.key in compared:
                 search.notebook.pinned(*compared[group.key], moved=None, example=": with another example")
+        if best[1] is not tried:
+            search.before_moving = search.before_moving or BeforeMoving(plan, tried, groups)
         kept = {site: size for site, size in best[0].sizes.items() if self._needed(site, size, best[0], left)}
         return replace(best[0], sizes=kept), best[1]
 
@@ -83,6 +95,20 @@ class OtherExamples:
                 search.notebook.pinned(group, tried, moved=moved.sizes.get(group.sites[0]))
             return moved, again
         return None
+
+    def moved_back(self, plan: Plan, failed: Tried) -> tuple[Plan, Tried] | None:
+        """The try before an example was moved, where exports with the other one stop; no example is moved any more."""
+        search, before = self.search, self.search.before_moving
+        if before is None:
+            return None
+        search.before_moving, search.moved_collapsed = None, True
+        search.notebook = search.found.notebook = Notebook(search.notebook.names, search.solving)
+        for group in before.groups:
+            search.notebook.pinned(group, before.tried, moved=None)
+        moved = ", ".join(f"{s} = {size}" for s, size in plan.sizes.items() if before.plan.sizes.get(s) != size)
+        told = failed.message.strip().partition("\n")[0]
+        search.found.notes.append(f"with another example ({moved}) the export fails: {told}")
+        return before.plan, before.tried
 
     def _other_exports(self, groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[tuple[Plan, Tried]]:
         """The plan with one example after another, each with its try.
@@ -119,6 +145,7 @@ class OtherExamples:
             if _share(moved, again, answer) >= (WORTH_UNPINNING if fewer else WORTH_MOVING) * share:
                 for group in groups:
                     self._note(group, tried, chosen, plan)
+                search.before_moving = search.before_moving or BeforeMoving(plan, tried, ())
                 return moved, again, answer
         return plan, tried, chosen
 
