@@ -278,3 +278,4 @@ def test_conditions_on_sizes_that_became_numbers_have_the_names_of_their_dims() 
     assert {pin.site for pin in program.pins} == {"x.shape[1]", "mask.shape[1]"}
     conditions = {to_text(read.condition, program.words) for read in read_guards(program) if read.condition is not None}
     assert conditions - {"True"} == {"t == 3", "t // 8 <= 0"}
+    assert {program.ranges.get(symbol) for symbol, name in program.names.items() if name == "t"} == {Range(0, 9)}

@@ -183,10 +183,11 @@ def _from_recipe(
     program = program_of(outcome, label, SourceKind.FACTORY)
     if env is not None and stacks is not None and outcome.program is not None:
         lost, own = failed_guards(env, stacks), shape_env_of(outcome.program.graph_module)
-        lost, names = _of_pinned_dims(_renamed(lost, env, own), env if own is None else own, program)
+        lost, names, asked = _of_pinned_dims(_renamed(lost, env, own), env if own is None else own, program)
         program = replace(
             program,
             names={**names, **program.names},
+            ranges={**asked, **program.ranges},
             guards=(*lost, *program.guards),
             pins=pinned_dims(env, program.inputs, stacks) or pinned_dims(own, program.inputs, None),
             joins=joined_dims(env, program.inputs, stacks),
@@ -219,23 +220,28 @@ def _renamed(lost: list[RawGuard], old: ShapeEnv, new: ShapeEnv | None) -> list[
     return [replace(guard, condition=_swap(guard.condition, swaps)) for guard in lost] if swaps else lost
 
 
-def _of_pinned_dims(lost: list[RawGuard], env: ShapeEnv, program: Program) -> tuple[list[RawGuard], dict[str, str]]:
-    """The guards over one symbol for each Dim that the relaxed export took for a number, and what to call these.
+def _of_pinned_dims(
+    lost: list[RawGuard], env: ShapeEnv, program: Program
+) -> tuple[list[RawGuard], dict[str, str], dict[str, Range]]:
+    """The guards over one symbol for each Dim that the relaxed export took for a number, their names and ranges.
 
-    No input of the relaxed program has such a symbol: it would be said in torch's words.
+    No input of the relaxed program has such a symbol: it would be said in torch's words, and its guards were undecided.
     """
     sites, taken = Sites(program), set(program.names.values())
     numbers = {symbol for symbol, expr in replacements(env).items() if getattr(expr, "is_Integer", False)}
     symbol_of: dict[str, str] = {}
+    ranges: dict[str, Range] = {}
     swaps: dict[str, sympy.Symbol] = {}
     for symbol, sources in symbol_sources(env).items():
         dim = next(filter(None, map(sites.find, sources)), None) if symbol in numbers else None
         if dim is not None:
             name = sites.label(dim) if sites.label(dim) not in taken else dim.site
             swaps[symbol] = sympy.Symbol(symbol_of.setdefault(name, symbol), integer=True, positive=True)
+            if dim.declared_range is not None:
+                ranges[symbol] = dim.declared_range
     guards = [replace(guard, condition=_swap(guard.condition, swaps)) for guard in lost]
     held = [guard for guard in guards if guard.condition is not sympy.true]
-    return held, {symbol: name for name, symbol in symbol_of.items()}
+    return held, {symbol: name for name, symbol in symbol_of.items()}, ranges
 
 
 def _swap(condition: Any, by_name: Mapping[str, sympy.Symbol]) -> Any:
