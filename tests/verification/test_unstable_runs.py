@@ -19,10 +19,12 @@ from tests.verification.masked_attention import (
     runs_of_the_original,
     verified,
 )
+from trtdiag.frontend.capture import capture
 from trtdiag.graph.pytree import leaves_of
 from trtdiag.verification import sides
 from trtdiag.verification.facts import Point
 from trtdiag.verification.limits import VerifyLimits
+from trtdiag.verification.run import Comparison
 
 
 class Keeps(torch.nn.Module):
@@ -207,3 +209,50 @@ def test_nothing_is_measured_where_the_result_is_not_defined(monkeypatch: pytest
     found = verified(program, model.otherwise, undefined=lambda _flat: {0: "not defined"})
     (result,) = found.results
     assert (result.skipped, result.unstable, len(runs)) == ("not defined", "", 1)
+
+
+class Writes(torch.nn.Module):
+    """Writes into its input and a buffer, as a step of decoding into its cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result = x.sum(0) + self.cache
+        self.cache.add_(result)
+        x.mul_(2)
+        return result
+
+
+class Reads(torch.nn.Module):
+    """Gives the same and writes only what it is told to."""
+
+    def __init__(self, *writes: str) -> None:
+        super().__init__()
+        self.cache, self.writes = torch.zeros(3), writes
+
+    def named_state(self) -> dict[str, torch.Tensor]:
+        return {"cache": self.cache}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result = x.sum(0) + self.cache
+        if "cache" in self.writes:
+            self.cache.add_(result)
+        if "x" in self.writes:
+            x.mul_(2)
+        return result
+
+
+@pytest.mark.parametrize(("writes", "missing"), [(("x", "cache"), []), (("x",), ["cache"]), (("cache",), ["x"])])
+def test_what_a_program_does_not_write_is_a_difference(writes: tuple[str, ...], missing: list[str]) -> None:
+    """Only outputs were compared: the next call has the wrong cache."""
+    program = capture(torch.export.export(Writes(), (torch.ones(4, 3),), dynamic_shapes={"x": {0: Dim("n", max=8)}}))
+    found = Comparison(program, Reads(*writes), ()).run()
+    assert found.passed is not bool(missing)
+    wrong = [output for result in found.results for output in result.outputs if not output.passed]
+    assert {(output.output, output.why) for output in wrong} == {
+        (name, "the call leaves other values in it") for name in missing
+    }
+    with torch.inference_mode():
+        assert Comparison(program, Reads("x", "cache"), ()).run().passed

@@ -239,18 +239,21 @@ class CompiledProgram:
 
     def state(self) -> list[torch.Tensor]:
         """The buffers that a call may change, as they are now; changing one changes what the next call sees."""
+        return [*self.named_state().values()]
+
+    def named_state(self) -> dict[str, torch.Tensor]:
+        """The same by the names that the program has for them."""
         engines = {node.buffer for node in engine_nodes(self.exported_program)}
-        return [buffer for name, buffer in self._runnable().named_buffers() if name not in engines]
+        return {name: buffer for name, buffer in self._runnable().named_buffers() if name not in engines}
 
     def __repr__(self) -> str:
         """Its engines and what it takes, and how compiling ended where it was compiled here; a few lines."""
         by = dict.fromkeys(f"{each.backend} for {told_name(each.target)}" for each in self.manifests)
         size = sum(node.engine.numel() for node in engine_nodes(self.exported_program))
         engines = amount(len(self.manifests), "engine")
-        told = [f"{engines} of {', '.join(by)}, {size:,} bytes" if by else f"{engines}, all runs in PyTorch"]
-        told.append(self._inputs.words())
-        verdict = getattr(self.report, "verdict", None)
-        return "CompiledProgram(" + "\n  ".join([*told, verdict] if isinstance(verdict, str) else told) + ")"
+        told = f"{engines} of {', '.join(by)}, {size:,} bytes" if by else f"{engines}, all runs in PyTorch"
+        lines = [told, self._inputs.words(), getattr(self.report, "verdict", None)]
+        return "CompiledProgram(" + "\n  ".join(line for line in lines if isinstance(line, str)) + ")"
 
     def __reduce__(self) -> Any:
         """Neither pickled nor copied, for its engines are not: it is saved as a file, and loaded from it."""
@@ -268,8 +271,7 @@ class CompiledProgram:
             if self._module is None:
                 self._module = self.exported_program.module()
                 self._trusting = has_trusting_calls(self._module)
-                counted = any(manifest.counts for manifest in self.manifests)
-                self._varying = self._trusting and (counted or sizes_vary(self._module))
+                self._varying = self._trusting and (any(m.counts for m in self.manifests) or sizes_vary(self._module))
                 self._flat = FlatProgram(self._module, self.exported_program)
                 self._prepare_anew()
             return self._module

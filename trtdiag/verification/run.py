@@ -234,7 +234,7 @@ class Comparison:
         except Exception as error:
             sides.look_for_gpu(flat, f"the compiled program at {point.label}")
             return PointResult(point, failed=f"{type(error).__name__}: {first_line(error)}")
-        result = PointResult(point, self._compared(expected, actual))
+        result = sides.with_written(PointResult(point, self._compared(expected, actual)), self._tolerance)
         if not result.passed:
             why = self._not_defined(result.outputs, flat)
             if why:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,8 @@ from trtdiag.graph.index_inputs import index_bounds, index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import compiled_device
+from trtdiag.verification.compare import compare
+from trtdiag.verification.facts import OutputError, PointResult, Tolerance
 from trtdiag.wording import first_line
 
 NO_EXAMPLE = (
@@ -45,9 +47,14 @@ class Sides:
         self.original = exported.module()
         self.has_example = exported.example_inputs is not None
         self.lost = ""
-        own = getattr(compiled, "state", None)
+        own = getattr(compiled, "named_state", None)
         # A module shares its buffers with the program that it is made of, which is the caller's.
-        self._state = [*self.original.buffers(), *(own() if own is not None else ())]
+        self._original_state = dict(self.original.named_buffers())
+        self._compiled_state: dict[str, torch.Tensor] = {} if own is None else own()
+        self._state = [*self._original_state.values(), *self._compiled_state.values()]
+        self._input_names = [each.name for each in program.inputs]
+        self._wrote: list[tuple[str, torch.Tensor]] = []
+        self._given: list[Any] = []
         self._before = [buffer.clone() for buffer in self._state]
         self._in_spec = exported.call_spec.in_spec
         example = leaves_of(exported.example_inputs) if self.has_example else None
@@ -68,7 +75,28 @@ class Sides:
         with torch.random.fork_rng(gpus), torch.no_grad(), checked:
             torch.manual_seed(SEED)
             result = function(*args, **kwargs)
+        self._given = own
+        if function is self.original:
+            state = zip(self._original_state.items(), self._before, strict=False)
+            self._wrote = [(name, buffer) for (name, buffer), before in state if _changed(before, buffer)]
+            leaves = zip(self._input_names, flat, own, strict=True)
+            self._wrote += [(name, after) for name, before, after in leaves if _changed(before, after)]
         return finished(result) if on_gpu(flat) else result
+
+    def with_written(self, result: PointResult, tolerance: Tolerance) -> PointResult:
+        """A result that agrees, with what the original wrote into buffers and inputs and the compiled program did not.
+
+        That was called after it.  Outputs that differ are told first: what follows from them says no more.
+        """
+        return replace(result, outputs=(*result.outputs, *self._unwritten(tolerance))) if result.passed else result
+
+    def _unwritten(self, tolerance: Tolerance) -> Iterator[OutputError]:
+        mine = {**dict(zip(self._input_names, self._given, strict=True)), **self._compiled_state}
+        for name, wanted in self._wrote:
+            got = mine.get(name)
+            found = None if got is None else compare(name, wanted, got, tolerance)
+            if found is not None and not found.passed:
+                yield replace(found, why=found.why or "the call leaves other values in it")
 
     def look_for_gpu(self, flat: Sequence[Any], who: str) -> None:
         """Note where a call with these inputs has ended all that this process does on the GPU."""
@@ -83,6 +111,13 @@ class Sides:
         with torch.no_grad():
             for buffer, before in zip(self._state, self._before, strict=True):
                 buffer.copy_(before)
+
+
+def _changed(before: Any, after: Any) -> bool:
+    """Whether something else stands in a tensor; of what PyTorch cannot compare that is not known."""
+    if not isinstance(before, torch.Tensor) or before.layout is not torch.strided or before.is_nested:
+        return False
+    return before.dtype is not torch.complex32 and not torch.equal(before, after)
 
 
 def on_gpu(flat: Sequence[Any]) -> bool:
