@@ -5,7 +5,7 @@
 
 PyTorch's own ways run under another interpreter (``--other-python``: the first ``python3`` of PATH that is not this
 one's), since inductor needs triton and the ONNX file the package onnx.  Engines are built first, those of the models
-side by side and those of one model one after the other; then each model is timed with nothing else running, all its
+side by side and those of one model one after the other, ``auto`` with nothing beside; then each model is timed with nothing else running, all its
 ways in turn, round after round.
 ``onnx`` and ``ours static`` have the example's sizes fixed; ``onnx dynamic`` and ``ours`` the same ranges.
 ``(module)`` is ONNX's engine called as users call one from Python, ``(into)`` a program that writes its results into
@@ -40,8 +40,9 @@ ENVIRONMENT = {"CUDA_MODULE_LOADING": "LAZY", "OMP_NUM_THREADS": "2"}
 INDUCTOR = {"TORCHINDUCTOR_COMPILE_THREADS": "4"}
 PROBED = {"probe spelled static": ("unet",), "probe half gelu static": ("vit", "bert", "gpt")}
 """Models that a probe is about; others are about all."""
-GROUPS = (("ours", "auto"), ("onnx",), ("probe",))
-"""Variants by the process that builds them; the second takes the first's engine of the whole program."""
+ALONE = ("auto",)
+GROUPS = (("ours",), ("onnx",), ("probe",), ALONE)
+"""Variants by the process that builds them; the last times what it builds, so nothing is built beside it."""
 LEFT_FOR_TIMING_S = 15.0
 """Of the limit, for each model."""
 
@@ -105,7 +106,7 @@ class Run:
                         self._heard_builds(name, builders.pop(key), left)
                         if left:  # it died of the one that it was at
                             self._built(name, left.pop(0), {"error": "its process died"})
-                elif left:
+                elif left and not (key[1] == ALONE and (builders or self._others(wanted))):
                     script = [str(HERE / "speed_build.py"), name, str(self.folder), ",".join(left), *self.flags]
                     builders[key] = self.child([sys.executable], *script)
                 if name not in self.runs and not any(rest for (one, _), rest in wanted.items() if one == name):
@@ -120,6 +121,10 @@ class Run:
         for name in self.asked.models:
             if name not in self.runs:
                 self._load(name)
+
+    def _others(self, wanted: dict[tuple[str, tuple[str, ...]], list[str]]) -> bool:
+        """Whether anything is still to be built beside what is built alone."""
+        return any(left for (_, way), left in wanted.items() if way != ALONE)
 
     def _wanted(self, name: str, group: tuple[str, ...]) -> list[str]:
         chosen = [variant for variant in VARIANTS if variant in self.asked.variants and variant.startswith(group)]
