@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console, Group
 
 from trtdiag.analysis.backend_times import BlockTimes, Optimization, PyTorchSegmentTimes, WholeTime
+from trtdiag.report.compile_words import builders
 from trtdiag.report.latency_tables import latency_text, latency_view
 from trtdiag.symbolic.size_names import Home, SizeNames
 
@@ -82,3 +83,9 @@ def test_the_page_has_every_block_that_is_unlike_the_others() -> None:
     assert [row[0] for row in blocks["table"]["rows"]] == ["from conv2d on", "encoder.layer.0", "encoder.layer.2"]
     assert staying["table"]["rows"][1][-1] == "op by op: it writes in place"
     assert view(None) == view(Optimization({}, "the CPU", (), ())) == []
+
+
+def test_who_made_engines_is_told_with_counts_where_they_differ() -> None:
+    assert builders(["tensorrt", "tensorrt"]) == "the tensorrt backend"
+    assert builders(["inductor"]) == "AOTInductor"
+    assert builders(["inductor", "tensorrt", "inductor"]) == "AOTInductor (2) and TensorRT (1)"

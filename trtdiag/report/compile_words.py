@@ -81,6 +81,8 @@ def builders(backends: Sequence[str]) -> str:
     counts = Counter(backends)
     if INDUCTOR not in counts:
         return f"the {' and '.join(counts)} backend"
+    if len(counts) == 1:
+        return way_name(INDUCTOR)
     return " and ".join(f"{way_name(name)} ({count:,})" for name, count in counts.items())
 
 
