@@ -4,9 +4,9 @@
     python benchmarks/gpu/speed.py --tiny --backend reference --models bert      the same on a CPU, to try the script
 
 PyTorch's own ways run under another interpreter (``--other-python``: the first ``python3`` of PATH that is not this
-one's), since inductor needs triton and the ONNX file the package onnx.  Engines are built first, those of the models
-side by side and those of one model one after the other, ``auto`` with nothing beside; then each model is timed with nothing else running, all its
-ways in turn, round after round.
+one's), since inductor needs triton and the ONNX file the package onnx.  Engines are built first, those of the
+models side by side and those of one model one after the other, ``auto`` with nothing beside; then each model is timed
+with nothing else running, all its ways in turn, round after round.
 ``onnx`` and ``ours static`` have the example's sizes fixed; ``onnx dynamic`` and ``ours`` the same ranges.
 ``(module)`` is ONNX's engine called as users call one from Python, ``(into)`` a program that writes its results into
 memory that stays.  Milliseconds are medians: of calls in a row on the GPU's clock, and ``alone`` until a single call
