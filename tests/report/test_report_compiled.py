@@ -372,3 +372,16 @@ def test_ops_of_one_cause_are_one_line_with_a_count_and_what_to_do() -> None:
     assert lines[0].endswith("(and 4 like it)") or lines[1].endswith("(and 4 like it)")
     assert lines[-1].startswith("fix: pass truncate_double=True")
     assert left.count("fix:") == 1
+
+
+class Bessel(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.special.bessel_j0((x + 1) * 2)
+
+
+def test_the_op_that_has_no_converter_is_named_once() -> None:
+    asked = Bessel(), (torch.randn(3, 4),), {}, None
+    found = compile_in_stages(asked, CompileOptions("11.4", "reference", verify=False))
+    console = Console(width=160, record=True, file=StringIO())
+    console.print(engines_text(found.plan, found.converted, found.engines), crop=False)
+    assert "\n  aten.special_bessel_j0.default: has no converter for TensorRT\n" in console.export_text()

@@ -124,7 +124,7 @@ def _left_to_pytorch(left: Sequence[Fallback], names: Mapping[str, str]) -> Iter
         called = [one_line(op) + (f" ({count:,}x)" if count > 1 else "") for op, count in ops.most_common()]
         told = dict.fromkeys(in_words(entry.limit.why, names) for entry in entries)
         alike = f" (and {len(told) - 1:,} like it)" if len(told) > 1 else ""
-        why = _note(next(iter(told)))
+        why = _note(next(iter(told)).removeprefix(f"{entries[0].op} "))  # which stands before it
         every = f"{len(entries):,} calls: " if len(ops) > 1 else ""
         yield hanging(6, f"  {every}{listed(called, _MOST_OPS)}: ", f"{why}{alike}")
         fix = in_words(entries[0].limit.fix, names)
