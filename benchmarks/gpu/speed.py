@@ -93,7 +93,9 @@ class Run:
             script = [str(HERE / "speed_torch.py"), name, str(self.folder), ",".join(self.asked.ways), *self.flags]
             script += [] if any(each.startswith("onnx") for each in self.asked.variants) else ["--no-onnx"]
             self.torches[name] = self.child(self.other, *script, **INDUCTOR)
-        wanted = {(name, way): self._wanted(name, way) for name in self.asked.models for way in GROUPS}
+        wanted: dict[tuple[str, tuple[str, ...]], list[str]] = {
+            (name, way): self._wanted(name, way) for name in self.asked.models for way in GROUPS
+        }
         builders: dict[tuple[str, tuple[str, ...]], Child] = {}
         ends = self.asked.limit_s - LEFT_FOR_TIMING_S * len(self.asked.models)
         while any(wanted.values()) and self.spent < ends:
