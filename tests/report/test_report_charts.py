@@ -98,6 +98,12 @@ def test_ranges_show_what_is_asked_allowed_and_kept() -> None:
     assert view["table"]["rows"] == [
         ("rows", "1..40", "rows >= 6 with rows % 3 == 0 (multiples of 3)", "6..39 in steps of 3")
     ]
+    assert view["label"].endswith("; 1 of them allow less than was asked.")
+    rows = [replace(row, state="unread") if row.state != "static" else row for row in report.analysis.dims.rows]
+    doubtful = replace(report.analysis, dims=replace(report.analysis.dims, rows=tuple(rows)))
+    view = ranges_chart(input_sizes(doubtful))
+    assert view is not None
+    assert view["label"].endswith("; 1 of them allow less than was asked, as far as guards are known.")
 
 
 @pytest.mark.slow  # quick: ranges show what is asked, allowed and kept
