@@ -20,12 +20,13 @@ from trtdiag.fleet.facts import Case, LeftOp, Needs, Step, StepResult, SweepProg
 from trtdiag.fleet.options import SweepOptions
 from trtdiag.fleet.outcome import Sweep, finished
 from trtdiag.fleet.results import SCHEMA_PATH, id_of, read_results, results_json, text_of
-from trtdiag.fleet.rows import STATES
+from trtdiag.fleet.rows import STATES, row_of
 from trtdiag.fleet.store import prepared, write_result
 from trtdiag.fleet.sweep import Swept
 from trtdiag.fleet.sweep_text import print_sweep
 from trtdiag.fleet.tables import csv_text, table_rows
 from trtdiag.fleet.totals import OpTotal, RuleTotal, totals_of
+from trtdiag.report.fix_words import NOTHING_FOUND
 
 
 def test_totals_count_programs_and_not_cases() -> None:
@@ -175,6 +176,23 @@ def _swept(root: Path, status: str) -> Swept:
     found = replace(DIAGNOSIS, status=status, text=status)
     write_result(root, step.key, StepResult("analyze", "done", diagnosis=found, report="report.html"))
     return Swept(root, (case,), SweepOptions())
+
+
+@pytest.mark.parametrize(
+    ("words", "state"), [(NOTHING_FOUND, "error"), ("nothing to change", "clean")], ids=["another program", "as asked"]
+)
+def test_a_program_that_is_not_its_model_is_not_clean(tmp_path: Path, words: str, state: str) -> None:
+    """What was compiled of it agrees with the program, and the program with nothing."""
+    root = prepared(tmp_path / "sweep")
+    steps = Step("analyze", "a" * 32, {}), Step("fix-dims", "b" * 32, {})
+    case = Case(SweepProgram("net", "net.pt2"), Variant("11.4", "keep"), steps, 60.0, Needs())
+    found = replace(DIAGNOSIS, status="clean", text="No findings")
+    fixed = replace(FIXED, outcome="unchanged", text=f"{words}: not proven (a reason), exported", file="")
+    write_result(root, steps[0].key, StepResult("analyze", "done", diagnosis=found, report="report.html"))
+    write_result(root, steps[1].key, StepResult("fix-dims", "done", fixed=fixed))
+    row = row_of(root, case)
+    assert row.state == state
+    assert row.text == (f"fix-dims: {fixed.text}" if state == "error" else "No findings")
 
 
 def test_what_is_replaced_is_what_is_compared_with(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from trtdiag.fleet.facts import (
     stops,
 )
 from trtdiag.fleet.store import read_measured, read_result, relative
+from trtdiag.report.fix_words import NOTHING_FOUND
 from trtdiag.wording import one_line
 
 DIFFERS = "differs"
@@ -138,8 +139,9 @@ def _states(results: list[StepResult]) -> Iterator[tuple[str, str]]:
             refused = result.failure.kind == _REFUSED and result.state == FAILED
             words = _words(result.step, result.failure)
             yield "error" if refused else result.state, words
-        if result.fixed is not None and result.fixed.outcome == "impossible":
-            yield "error", f"fix-dims: {result.fixed.text}"
+        fixed = result.fixed
+        if fixed is not None and (fixed.outcome == "impossible" or fixed.text.startswith(NOTHING_FOUND)):
+            yield "error", f"fix-dims: {fixed.text}"
 
 
 def _words(step: str, failure: Failure) -> str:

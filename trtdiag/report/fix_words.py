@@ -13,6 +13,8 @@ from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import LONG_CHARS, amount, joined, listed, one_line, share_text
 
+NOTHING_FOUND = "nothing found to change"
+"""How the verdict begins where no other dims are known, and the program is not right as it is."""
 _MOST_NAMED = 4
 _BOTH_ENDS = 2
 _MOST_SIZES = 6
@@ -47,8 +49,8 @@ def fix_verdict(fix: Fix) -> FixVerdict:
     if fix.outcome is Outcome.IMPOSSIBLE:
         return FixVerdict("impossible", _impossible(fix))
     if fix.outcome is Outcome.UNCHANGED:
-        found = " found" if fix.confirmation.exported is False else ""  # and yet it is not right as it is
-        return FixVerdict("good" if fix.proven else "changed", f"nothing{found} to change: {_certainty(fix)}")
+        told = NOTHING_FOUND if fix.confirmation.exported is False else "nothing to change"
+        return FixVerdict("good" if fix.proven else "changed", f"{told}: {_certainty(fix)}")
     return FixVerdict("changed", f"{_what_changes(fix)}: {_certainty(fix)}")
 
 
