@@ -12,7 +12,10 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from trtdiag.frontend import fake_run
+from trtdiag.frontend.capture import capture
 from trtdiag.frontend.fake_call_cache import FakeCallCache
+from trtdiag.symbolic import free_symbols
 
 
 class Ran(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -58,6 +61,44 @@ def test_results_are_what_each_call_gives(sizes: tuple[int, ...]) -> None:
     assert ran.count["convolution"] + ran.count["conv2d"] == 1
     assert ran.count["add_"] == 2  # it writes
     assert ran.count["transpose"] == 2  # it views
+
+
+def test_a_cache_of_another_mode_is_gone_on_with() -> None:
+    weight, known, ran = torch.ones(5, 3, 3, 3), dict[Any, Any](), Ran()
+    for sizes in ((2, 3, 5, 7), (2, 3, 5, 7), (3, 3, 5, 7)):
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        with mode, ran, FakeCallCache(mode, known), torch.no_grad():
+            made = several(weight, torch.empty(sizes))
+        assert all(each.fake_mode is mode for each in made)  # type: ignore[attr-defined]  # all are fake
+    assert ran.count["convolution"] + ran.count["conv2d"] == 2
+
+
+def test_points_of_one_program_share_calls_but_where_data_decide_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tables(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.full((5, 7), 2.0).cumsum(0).sum() + x.sum()
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.nonzero().cumsum(0).sum() + x.sum()
+
+    seen: list[dict[Any, Any] | None] = []
+
+    def noted(mode: FakeTensorMode, known: dict[Any, Any] | None) -> FakeCallCache:
+        seen.append(known)
+        return FakeCallCache(mode, known)
+
+    monkeypatch.setattr(fake_run, "FakeCallCache", noted)
+    for model in (Tables(), Chosen()):
+        args = (torch.ones(3, 2),)
+        program = capture(torch.export.export(model, args, dynamic_shapes=({0: torch.export.Dim("n", max=9)},)))
+        assert program.exported is not None
+        runner = fake_run.ShapeRunner(program.exported, program.inputs, args, {})
+        (symbol,) = free_symbols(program.inputs[0].dims[0].expr)
+        assert [runner.refusal({symbol: size}) for size in (2, 9)] == ["", ""]
+    assert seen[0] is seen[1]
+    assert seen[0]
+    assert seen[2:] == [None, None]
 
 
 def test_what_depends_on_values_is_run() -> None:

@@ -45,12 +45,13 @@ class FakeCallCache(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
 
     Args:
         mode: The mode around it.
+        known: What another cache has found, of a mode without symbols; it learns what this one finds.
     """
 
-    def __init__(self, mode: FakeTensorMode) -> None:
+    def __init__(self, mode: FakeTensorMode, known: dict[Any, Any] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._mode = mode
-        self._known: dict[Any, Any] = {}
+        self._known = {} if known is None else known
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}

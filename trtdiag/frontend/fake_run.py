@@ -25,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.frontend.program import InputDim, InputTensor
 from trtdiag.graph.operators import operator_of, short_name
+from trtdiag.graph.unbacked_symbols import BINDINGS
 from trtdiag.symbolic import evaluate
 from trtdiag.wording import first_line
 
@@ -72,6 +73,10 @@ class ShapeRunner:
             for dim in tensor.dims
         }
         self._module: Any = _of_any_layout(exported.module())
+        # Between the points most ops have sizes in common; a symbol of data is another one in each run.
+        graphs = [each.graph for each in exported.graph_module.modules() if isinstance(each, GraphModule)]
+        self._of_data = any(BINDINGS in node.meta for graph in graphs for node in graph.nodes)
+        self._calls: dict[Any, Any] = {}
 
     def size(self, dim: InputDim, point: Mapping[str, int]) -> int:
         """The size of an input dim at ``point``; the example's where a symbol of it has no value there."""
@@ -112,7 +117,8 @@ class ShapeRunner:
         # Of tensors of one element FakeTensorMode follows the values, and so writes into them.
         single = [buffer for buffer in self._module.buffers() if buffer.numel() == 1]
         formula = sdpa_kernel(SDPBackend.MATH)
-        with put_back(single), mode, FakeCallCache(mode), torch.no_grad(), quiet[0], quiet[1], formula, watch:
+        calls = FakeCallCache(mode, None if self._of_data else self._calls)
+        with put_back(single), mode, calls, torch.no_grad(), quiet[0], quiet[1], formula, watch:
             args, kwargs = pytree.tree_unflatten([self._fake(*pair, point) for pair in self._pairs()], self._spec)
             try:
                 self._module(*args, **kwargs)
