@@ -104,7 +104,7 @@ class Search:
                 tried = answer
             if not tried.finished:
                 others = OtherExamples(self)
-                traced = others.moved_back(plan, tried) or others.for_zero(plan, tried) or opened(self, plan, tried)
+                traced = others.for_zero(plan, tried) or others.moved_back(plan, tried) or opened(self, plan, tried)
                 if traced is None:
                     return self.found
                 plan, tried = traced
