@@ -43,7 +43,7 @@ def constants() -> CompiledProgram:
 
 @pytest.fixture(scope="module")
 def integer() -> CompiledProgram:
-    return trtdiag.compile(first(), backend="reference", min_segment_ops=0, force=True)
+    return trtdiag.compile(first(), backend="reference", min_segment_ops=0)
 
 
 def refusal(call: Any, *args: Any) -> tuple[str, str]:
@@ -119,6 +119,10 @@ def test_guards_on_integers_are_read_from_files_too(tmp_path: Path) -> None:
     assert report.analysis.dims.unparsed == ()
     guards = {each.text: each.verdict.value for each in report.analysis.dims.constraints}
     assert guards["k <= x.shape[0]"] == "breaks"  # 9 rows of 6
+    (finding,) = report.analysis.findings
+    # No Dim can say it of an integer, and calls of the compiled program refuse it.
+    assert (finding.rule, finding.severity.value) == ("GRD301", "warning")
+    assert finding.fix.title == "give k the values that work, as Dim.DYNAMIC(min=..., max=...); calls refuse all others"
 
 
 def test_what_fix_dims_does_not_solve_for_is_not_called_proven() -> None:
@@ -132,7 +136,7 @@ def test_what_fix_dims_does_not_solve_for_is_not_called_proven() -> None:
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_compiled_program_inside_torch_compile_takes_sizes_and_integers_that_vary(dynamic: bool | None) -> None:
     """Sizes were divided as fractions, which Dynamo traces into Python's own module, and cannot."""
-    program = trtdiag.compile(first(), backend="reference", min_segment_ops=0, force=True, verify=False)
+    program = trtdiag.compile(first(), backend="reference", min_segment_ops=0, verify=False)
     torch._dynamo.reset()
     fast = torch.compile(lambda x, k: program(x + 1, k), backend="eager", dynamic=dynamic)
     for rows, k in ((9, 3), (8, 4), (16, 9), (7, 7)):

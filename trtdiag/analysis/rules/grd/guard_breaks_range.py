@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from trtdiag.analysis.accepted_sizes import derived_dims, working_sizes
 from trtdiag.analysis.corrected_dims import corrected_dims, correction_evidence
-from trtdiag.analysis.finding import Evidence, Hit, Place, Severity
+from trtdiag.analysis.finding import Evidence, Fix, Hit, Place, Severity
 from trtdiag.analysis.guard_groups import (
     GuardGroup,
     conflict_cause,
@@ -16,7 +16,8 @@ from trtdiag.analysis.guard_groups import (
 from trtdiag.analysis.rule import rule
 from trtdiag.dims.facts import DimSystem, Verdict
 from trtdiag.frontend.program import Program
-from trtdiag.wording import amount, shortened, values_text
+from trtdiag.symbolic import free_symbols
+from trtdiag.wording import amount, joined, shortened, values_text
 
 
 @rule("GRD301", "guard-breaks-range", Severity.ERROR)
@@ -35,8 +36,9 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         source line are one finding.
 
         A guard over a size that is computed from data is a warning: no declaration can satisfy it, the
-        data must.  The program checks it at run time, an engine does not.  A guard that breaks only at
-        size 0, in a range whose start was never written down (a Dim without min), is INFO.
+        data must.  The program checks it at run time, an engine does not.  So is one over an integer that is
+        an input: it has no Dim, and a call of the compiled program with another is refused by name.  A guard
+        that breaks only at size 0, in a range whose start was never written down (a Dim without min), is INFO.
 
         Some guards no op needs: torch before 2.13 asks whether a pooling's windows divide its input, and
         the program then refuses sizes that do not.  The evidence says so where torch's own line is known;
@@ -56,7 +58,9 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
         ExportedProgram._guards_code, the ShapeEnv and _assert_scalar nodes; torch.export, "Constraints
         violated"; pytorch issues 124507, 144852, 136216; pytorch pull request 183774.
     """
+    numbers = {each.name: free_symbols(each.number) for each in program.inputs if each.number is not None}
     for group in groups(dims, Verdict.BREAKS):
+        spoken = [name for name, symbols in numbers.items() if not symbols.isdisjoint(group.symbols)]
         if group.lead.follows:  # a branch of its own that another guard's fix mends: GRD303 names it
             continue
         working = working_sizes(program, dims, group.lead)
@@ -64,18 +68,24 @@ def guard_breaks_range(program: Program, dims: DimSystem) -> Iterator[Hit]:
             _message(group, working),
             guard_evidence(group, working) + _context(program, dims, group),
             Place(node=group.lead.origin.node, frame=group.frame, op=group.lead.origin.op),
-            None if group.by_data else corrected_dims(dims, group.symbols),
+            _of_numbers(spoken) if spoken else None if group.by_data else corrected_dims(dims, group.symbols),
             cause=group.cause,
             because_of=_root(group, dims),
-            severity=_severity(group),
+            severity=_severity(group, spoken),
             order=group.lead.share,
         )
 
 
-def _severity(group: GuardGroup) -> Severity:
+def _of_numbers(names: Sequence[str]) -> Fix:
+    return Fix(f"give {joined(names)} the values that work, as Dim.DYNAMIC(min=..., max=...); calls refuse all others")
+
+
+def _severity(group: GuardGroup, numbers: Sequence[str]) -> Severity:
     if group.by_data:
         return Severity.WARNING
-    return Severity.INFO if group.only_at_zero else Severity.ERROR
+    if group.only_at_zero:
+        return Severity.INFO
+    return Severity.WARNING if numbers else Severity.ERROR
 
 
 def _root(group: GuardGroup, dims: DimSystem) -> str:
