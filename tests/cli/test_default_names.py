@@ -48,6 +48,18 @@ def test_factories_of_one_name_have_compiled_programs_of_two(here: Path) -> None
     assert written == {"unet.build_trt.pt2", "unet.build_trt.html", "detector.build_trt.pt2", "detector.build_trt.html"}
 
 
+def test_an_analysis_of_a_compiled_program_leaves_the_report_of_its_compilation(here: Path) -> None:
+    for formats in ("html", "json"):
+        assert run("compile", "unet:build", "-q", "--backend", "reference", "-o", "unet.pt2", "--format", formats) == 0
+        made = (here / f"unet.{formats}").read_bytes()
+        for _ in range(2):
+            assert run("analyze", "unet.pt2", "-q", "--format", "html,json") == 0
+        assert (here / f"unet.{formats}").read_bytes() == made
+        assert {path.name for path in here.glob("unet.*.*")} == {"unet.analysis.html", "unet.analysis.json"}
+        for path in here.glob("unet*.[hj]*"):
+            path.unlink()
+
+
 def test_files_of_one_name_in_two_folders_have_pages_of_two(here: Path) -> None:
     assert run("analyze", "unet:build", "-q", "--json", "old/saved.json", "--no-html") == 2  # there is no such folder
     for folder in ("old", "new"):

@@ -9,7 +9,7 @@ import click
 
 from trtdiag.analysis.finding import Severity
 from trtdiag.cli.config import read_config, refuse_other
-from trtdiag.cli.default_names import name_after
+from trtdiag.cli.default_names import analysis_page
 from trtdiag.cli.engine_options import ENGINE_OPTIONS, chosen_engine_options
 from trtdiag.cli.option_groups import debug_option, output_options, with_options
 from trtdiag.cli.output_paths import check_reports, read_by, report_places
@@ -98,7 +98,7 @@ def analyze(
         ignore=listed(ignore) or tuple(config.get("ignore", ())),
         **chosen_engine_options(config, rest),
     )
-    files = asked_files(rest, output, Path(f"{name_after(source)}.html"))
+    files = asked_files(rest, output, analysis_page(source))
     reads = read_by([("SOURCE", source), ("--compare", files.compare)], imports, configured=True)
     check_reports(reads, report_places(files))
     if github and files.to_stdout:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from hashlib import sha256
 from pathlib import Path, PurePath
 
+_COMPILED = ((".html", rb'<section id="compiled"'), (".json", rb'"compiled":\s*\{'))
+"""What is in reports of compile alone, by suffix."""
 _LONGEST_BYTES = 200
 """Own choice: file systems take 255, and endings are added."""
 
@@ -27,6 +30,22 @@ def name_after(source: str) -> str:
         name = ".".join((*path.parent.parts, path.stem))
     flat = name.replace("/", ".").replace("\\", ".").lstrip(".")
     return _short(flat) or "report"
+
+
+def analysis_page(source: str) -> Path:
+    """Where the page of an analysis goes: beside that of the compilation that made the file, which has its name.
+
+    What was measured and compared then is nowhere else.
+    """
+    page = Path(f"{name_after(source)}.html")
+    return page.with_suffix(".analysis.html") if any(_is_of_compile(page, *each) for each in _COMPILED) else page
+
+
+def _is_of_compile(page: Path, suffix: str, mark: bytes) -> bool:
+    try:
+        return re.search(mark, page.with_suffix(suffix).read_bytes()) is not None
+    except OSError:
+        return False
 
 
 def _below_here(path: PurePath) -> PurePath:
