@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 import trtdiag
-from tests.frontend.archive_mutations import SOURCES, Sample, mutated, sample
+from tests.frontend.archive_mutations import SOURCES, Sample, mutated, numbers, sample
+from tests.frontend.archive_samples import members, saved, write
 from tests.random_cases import cases
 from trtdiag.errors import InternalError, UserError
 from trtdiag.frontend.archive.read import read_archive
@@ -59,3 +61,14 @@ def test_mutations(samples: dict[str, Sample], tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", range(1000, 6000, 500))
 def test_many_mutations(first: int, samples: dict[str, Sample], tmp_path: Path) -> None:
     _run(samples, range(first, first + 500), tmp_path / "m.pt2", 1)
+
+
+def test_programs_whose_sizes_lost_their_ranges_are_lowered(tmp_path: Path) -> None:
+    """Torch ended in "vr must not be None" where ops of such a size were lowered."""
+    content = members(saved(numbers(), tmp_path / "whole.pt2"))
+    program = json.loads(content["models/model.json"])
+    assert len(program["range_constraints"]) == 3
+    program["range_constraints"] = {}
+    path = write(tmp_path / "m.pt2", {**content, "models/model.json": json.dumps(program).encode()})
+    assert _outcome(_compile, path) == "read"
+    assert trtdiag.analyze(path).analysis.symbols is not None
