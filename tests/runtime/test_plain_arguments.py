@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,16 @@ def test_a_compiled_program_inside_torch_compile_takes_sizes_and_integers_that_v
         assert got[1] == want[1]
     with pytest.raises(ShapeOutOfRangeError, match=r"x\.shape\[0\] is 17|the input x has a size"):
         fast(torch.randn(17, 3), 4)
+
+
+class Pairs(nn.Module):
+    def forward(self, x: Tensor, k: int) -> Tensor:
+        return x.reshape(x.shape[0] // 2, 2, 3)[:k].sum(1)
+
+
+def test_an_integer_has_its_name_where_the_export_is_refused_for_a_size() -> None:
+    dims = {"x": {0: Dim("n", min=6, max=16)}, "k": Dim.DYNAMIC(min=2, max=3)}
+    fix = trtdiag.fix_dims(Pairs(), (torch.randn(10, 3), 3), dynamic_shapes=dims)
+    texts = [reason.text for change in fix.changes for reason in change.why]
+    assert any(text.startswith("k ") for text in texts), texts
+    assert not any(re.search(r"\bs\d+", text) for text in texts), texts

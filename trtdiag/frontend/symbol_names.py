@@ -13,7 +13,9 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.example_values import made_at
+from trtdiag.frontend.dim_sites import InputsBySource
 from trtdiag.frontend.program import InputTensor
+from trtdiag.frontend.torch_private import symbol_sources
 from trtdiag.graph.unbacked_symbols import BINDINGS
 from trtdiag.symbolic import Sym, free_symbols
 
@@ -66,6 +68,11 @@ def failed_names(
     names = {**values_of_data, **symbol_names(inputs)}
     if env is None:
         return names
+    by_source = InputsBySource(inputs)
+    for symbol, sources in symbol_sources(env).items():
+        given = next(filter(None, map(by_source.input, sources)), None)
+        if given is not None and given.dtype is None:  # an integer that may vary
+            names.setdefault(symbol, given.name)
     count: Counter[str] = Counter()
     for symbol in getattr(env, "var_to_stack", {}):
         if str(symbol) in names or not str(symbol).startswith(("u", "zu")):
