@@ -165,11 +165,12 @@ def test_exports_again_under_other_names(case: Case) -> None:
         def forward(self, *other: Any, **named: Any) -> Any:
             return self.inner(*other, **named)
 
-    again = Dim("another", min=4, max=8)
     dynamic = case.dynamic
     if dynamic is not None:
+        (batch, *_) = dynamic[0].values()
+        again = Dim("another", min=batch.min, max=batch.max)
         swapped = tuple(
-            None if dims is None else {index: again if dim is BATCH else 5 * again for index, dim in dims.items()}
+            None if dims is None else {index: again if dim is batch else 5 * again for index, dim in dims.items()}
             for dims in dynamic
         )
         dynamic = {"other": swapped}
