@@ -160,3 +160,6 @@ def test_an_integer_has_its_name_where_the_export_is_refused_for_a_size() -> Non
     texts = [reason.text for change in fix.changes for reason in change.why]
     assert any(text.startswith("k ") for text in texts), texts
     assert not any(re.search(r"\bs\d+", text) for text in texts), texts
+    # It was read: what follows from it is not worked out.
+    assert str(fix).startswith(f"n must change: not proven ({len(fix.unread)} conditions speak of integers)")
+    assert "\nNot solved for, so nothing is proven:\n" in str(fix)

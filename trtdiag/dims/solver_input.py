@@ -125,6 +125,10 @@ def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:
     return any(UNBACKED.fullmatch(symbol) for symbol in free_symbols(condition) if symbol not in box)
 
 
+ONLY_SIZES = "only sizes are solved for"
+"""How the reason ends why a condition that was read says nothing of what is proven."""
+
+
 def on_integers(conditions: Iterable[Condition], inputs: Iterable[InputTensor]) -> dict[Condition, str]:
     """Conditions that speak of an integer input: only sizes are solved for; each with the name of the input."""
     names = {s: each.name for each in inputs if each.number is not None for s in free_symbols(each.number)}

@@ -11,7 +11,7 @@ from trtdiag.dims.dims_table import dim_rows
 from trtdiag.dims.dynamic_shapes.code_text import with_missing_maxima
 from trtdiag.dims.facts import Conflict, Constraint, Declaration, DimSystem, Verdict
 from trtdiag.dims.solved_sets import Solved
-from trtdiag.dims.solver_input import on_integers, tied_symbols
+from trtdiag.dims.solver_input import ONLY_SIZES, on_integers, tied_symbols
 from trtdiag.dims.specialized_dims import narrowed, pinned, tied, tied_by_guard
 from trtdiag.dims.suggestion import Binding, asked_of, binding_of
 from trtdiag.dims.suggestion_run import run_binding
@@ -74,7 +74,7 @@ def _proof(program: Program, binding: Binding, gathered: Gathered, refused: str)
     elif gathered.unparsed:
         why = "a condition was not read"
     elif integers := on_integers(gathered.conditions, program.inputs):
-        why = f"a condition speaks of {next(iter(integers.values()))}, an integer, and only sizes are solved for"
+        why = f"a condition speaks of {next(iter(integers.values()))}, an integer, and {ONLY_SIZES}"
     elif binding.by_example:
         why = f"what another example than one with size 0 or 1 at {', '.join(binding.by_example)} asks is not known"
     elif binding.left_to_torch:

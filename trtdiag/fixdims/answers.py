@@ -11,7 +11,7 @@ from trtdiag.dims.dynamic_shapes.asked import Structure
 from trtdiag.dims.dynamic_shapes.code_text import with_missing_maxima
 from trtdiag.dims.dynamic_shapes.spell import Spelled, asked_code, spell, spell_sites
 from trtdiag.dims.plan import Plan
-from trtdiag.dims.solver_input import dims_in
+from trtdiag.dims.solver_input import ONLY_SIZES, dims_in
 from trtdiag.fixdims.advice import with_model_changes
 from trtdiag.fixdims.changes import changes_between
 from trtdiag.fixdims.child_export import exported_alone, planned
@@ -73,7 +73,10 @@ def answer_of(
     refused, unlike = refusals(found), "" if found.plan is None else unlike_model(found)
     proof = found.proof
     if found.last is not None and found.last.unread:
-        proof = Proof(ProofKind.NONE, found.proof.checked, "a condition was not read")
+        why = "a condition was not read"
+        if all(guard.why.endswith(ONLY_SIZES) for guard in found.last.unread):
+            why = f"a condition speaks of an integer, and {ONLY_SIZES}"
+        proof = Proof(ProofKind.NONE, found.proof.checked, why)
     if refused and found.plan is not None:
         proof = Proof(ProofKind.NONE, found.proof.checked, f"the program fails at {refused[0]}")
     last = None if found.plan is None else found.last

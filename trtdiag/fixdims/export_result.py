@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from trtdiag.dims.collect_conditions import gather
 from trtdiag.dims.facts import GuardOrigin, UnparsedGuard
-from trtdiag.dims.solver_input import on_integers
+from trtdiag.dims.solver_input import ONLY_SIZES, on_integers
 from trtdiag.frontend.program import InputTensor, Join, Pin, Program, SizeEscape
 from trtdiag.frontend.real_run import RunOutcome
 from trtdiag.graph.source import NO_STACK, Stack
@@ -127,9 +127,9 @@ def read_program(program: Program, *, finished: bool = True) -> Tried:
 
 
 def _of_integers(program: Program, conditions: Mapping[Condition, GuardOrigin]) -> Iterator[UnparsedGuard]:
-    """What is read and not solved for counts as not read: nothing is proven then."""
+    """What is read and not solved for stands with what was not read: nothing is proven then."""
     for condition, name in on_integers(conditions, program.inputs).items():
-        why = f"it speaks of {name}, an integer, and only sizes are solved for"
+        why = f"it speaks of {name}, an integer, and {ONLY_SIZES}"
         yield UnparsedGuard(to_text(condition, program.names), why, ", ".join(conditions[condition].found_in))
 
 

@@ -29,6 +29,7 @@ from trtdiag.report.fix_words import (
     many_checks,
     not_checked,
     proof_words,
+    unread_conditions,
 )
 from trtdiag.report.shown_paths import place, short_paths
 from trtdiag.report.similar_changes import ChangeGroup, change_groups
@@ -74,7 +75,8 @@ def fix_lines(fix: Fix, paths: Iterable[str] = (), *, width: int = 80, files: Se
         page.heading("What torch says")
         for words in fix.failure.strip().splitlines()[:_MOST_FAILURE_LINES]:
             page.prose(words.strip(), hang=4)
-    page.listing("Could not be read, so nothing is proven", [f"{u.text} ({u.why})" for u in fix.unread])
+    why = "Could not be read" if unread_conditions(fix) else "Not solved for"
+    page.listing(f"{why}, so nothing is proven", [f"{u.text} ({u.why})" for u in fix.unread])
     page.listing("Note", [note for note in all_notes(fix) if note not in verdict.text])
     page.listing("Not checked", not_checked(fix))
     for other in fix.others:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.fixdims.fix import DIFFERS, REFUSES, Change, DataCheck, Fix, Outcome
+from trtdiag.dims.solver_input import ONLY_SIZES
+from trtdiag.fixdims.fix import DIFFERS, REFUSES, Change, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import LONG_CHARS, amount, joined, listed, one_line, share_text
@@ -193,10 +194,17 @@ def doubt_words(fix: Fix) -> str:
     return "" if fix.proven else _why_unproven(fix)
 
 
+def unread_conditions(fix: Fix) -> list[UnreadCondition]:
+    """Those that could not be read; others were, and are not solved for."""
+    return [guard for guard in fix.unread if not guard.why.endswith(ONLY_SIZES)]
+
+
 def _why_unproven(fix: Fix) -> str:
     if fix.unread:
-        read = "condition was" if len(fix.unread) == 1 else "conditions were"
-        return f"{len(fix.unread):,} {read} not read"
+        one = len(fix.unread) == 1
+        if not unread_conditions(fix):
+            return f"{len(fix.unread):,} {'condition speaks' if one else 'conditions speak'} of integers"
+        return f"{len(fix.unread):,} {'condition was' if one else 'conditions were'} not read"
     if fix.proof.proven:
         return "all conditions hold, and no export has confirmed that there are no others"
     if fix.proof.kind is ProofKind.SAMPLED:
