@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
@@ -81,6 +81,11 @@ class InputTensor:
     dtype: torch.dtype | None
     dims: tuple[InputDim, ...]
     number: Expr | None = None
+
+
+def integer_names(inputs: Iterable[InputTensor]) -> dict[str, str]:
+    """The names of integer inputs that may vary, by the symbols that they are."""
+    return {each.number.name: each.name for each in inputs if isinstance(each.number, Sym)}
 
 
 @dataclass(frozen=True)

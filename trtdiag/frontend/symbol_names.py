@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.example_values import made_at
 from trtdiag.frontend.dim_sites import InputsBySource
-from trtdiag.frontend.program import InputTensor
+from trtdiag.frontend.program import InputTensor, integer_names
 from trtdiag.frontend.torch_private import symbol_sources
 from trtdiag.graph.unbacked_symbols import BINDINGS
 from trtdiag.symbolic import Sym, free_symbols
@@ -45,7 +45,7 @@ def program_names(exported: ExportedProgram, inputs: Sequence[InputTensor]) -> d
     Beside ``symbol_names``: an integer input's name; ``_x_dim1`` for the root of a size like ``2*root`` that was never
     declared; for a size from data the value that bears it, ``nonzero.shape[0]`` or ``item``.
     """
-    names = dict(_of_integers(exported, inputs))
+    names = integer_names(inputs)
     names.update(symbol_names(inputs))
     for tensor in inputs:
         for dim in tensor.dims:
@@ -82,14 +82,6 @@ def failed_names(
         count[line] += 1
         names[str(symbol)] = f"value{f' {count[line]}' if count[line] > 1 else ''} of {line}"
     return names
-
-
-def _of_integers(exported: ExportedProgram, inputs: Sequence[InputTensor]) -> Iterator[tuple[str, str]]:
-    by_placeholder = {tensor.placeholder: tensor.name for tensor in inputs}
-    for node in exported.graph.nodes:
-        value = node.meta.get("val") if node.op == "placeholder" else None
-        if isinstance(value, torch.SymInt) and node.name in by_placeholder:
-            yield str(value.node.expr), by_placeholder[node.name]
 
 
 def _of_data(exported: ExportedProgram) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from trtdiag.analysis.backend_times import Optimization, way_name
+from trtdiag.grouping import grouped
 from trtdiag.report.page import Part, folding_table
 from trtdiag.report.terminal_layout import hanging, plain_table
 from trtdiag.symbolic.size_names import named_sizes
@@ -108,10 +109,8 @@ def _staying(found: Optimization) -> Iterator[tuple[str, tuple[str, ...], str]]:
 
 def _each_once(rows: Sequence[Any], *places: str) -> list[Any]:
     """The first of those that are alike and run alike: that differ in no more than their places."""
-    first: dict[str, Any] = {}
-    for row in rows:
-        first.setdefault(repr({key: value for key, value in vars(row).items() if key not in places}), row)
-    return list(first.values())
+    alike = grouped((repr({key: value for key, value in vars(row).items() if key not in places}), row) for row in rows)
+    return [first for first, *_ in alike.values()]
 
 
 def _place(part: Any) -> str:

@@ -14,7 +14,7 @@ from trtdiag.errors import ShapeOutOfRangeError, UserError
 from trtdiag.frontend.call_leaves import call_leaves, nested_leaves
 from trtdiag.frontend.capture import capture
 from trtdiag.frontend.dim_sites import Sites
-from trtdiag.frontend.program import InputDim, InputTensor, Program
+from trtdiag.frontend.program import InputDim, InputTensor, Program, integer_names
 from trtdiag.frontend.read_guards import read_guards
 from trtdiag.network.symbol_values import solvable
 from trtdiag.symbolic import Condition, Expr, Num, Range, Sym, evaluate, free_symbols, holds, to_text
@@ -221,8 +221,7 @@ def _by_sites(dims: Sequence[InputDim], inputs: Sequence[InputTensor]) -> SizeNa
         if of is not None and of[1] > 0:
             homes.setdefault(of[0], Home(site, *of[1:]))
     sized = {name for dim in dims for name in free_symbols(dim.expr)}
-    integers = {each.number.name: each.name for each in inputs if isinstance(each.number, Sym)}
-    return SizeNames({name: said for name, said in integers.items() if name not in sized}, homes)
+    return SizeNames({name: said for name, said in integer_names(inputs).items() if name not in sized}, homes)
 
 
 def _constants(exported: ExportedProgram) -> dict[int, Any]:
