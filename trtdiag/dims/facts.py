@@ -106,7 +106,8 @@ class Constraint:
 class UnparsedGuard:
     """A guard that could not be read: its text, the reason, where it was found, and the lines that caused it.
 
-    ``about`` has the symbols that it speaks of; ``None`` where that is not known: it may be any.
+    ``about`` has the symbols that it speaks of; ``None`` where that is not known: it may be any.  ``read`` is true of
+    one that was read and is not solved for.
     """
 
     text: str
@@ -114,6 +115,7 @@ class UnparsedGuard:
     found_in: str
     stack: Stack = field(default=NO_STACK, compare=False)
     about: frozenset[str] | None = field(default=None, compare=False)
+    read: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

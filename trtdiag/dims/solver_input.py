@@ -126,7 +126,7 @@ def from_data(condition: Condition, box: Mapping[str, Range]) -> bool:
 
 
 ONLY_SIZES = "only sizes are solved for"
-"""How the reason ends why a condition that was read says nothing of what is proven."""
+"""Why a condition that was read says nothing of what is proven."""
 
 
 def on_integers(conditions: Iterable[Condition], inputs: Iterable[InputTensor]) -> dict[Condition, str]:

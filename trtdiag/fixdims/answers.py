@@ -74,7 +74,7 @@ def answer_of(
     proof = found.proof
     if found.last is not None and found.last.unread:
         why = "a condition was not read"
-        if all(guard.why.endswith(ONLY_SIZES) for guard in found.last.unread):
+        if all(guard.read for guard in found.last.unread):
             why = f"a condition speaks of an integer, and {ONLY_SIZES}"
         proof = Proof(ProofKind.NONE, found.proof.checked, why)
     if refused and found.plan is not None:
@@ -156,7 +156,8 @@ def _answer(
         proof=proof,
         confirmation=tried,
         unread=tuple(
-            UnreadCondition(guard.text, guard.why) for guard in (found.last.unread if found.last is not None else ())
+            UnreadCondition(guard.text, guard.why, guard.read)
+            for guard in (found.last.unread if found.last is not None else ())
         ),
         conflicts=tuple(found.conflicts),
         notes=(*_stopped(found), *(_named(found, note) for note in found.notes), *_undecided(found)),

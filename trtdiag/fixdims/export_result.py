@@ -130,7 +130,9 @@ def _of_integers(program: Program, conditions: Mapping[Condition, GuardOrigin]) 
     """What is read and not solved for stands with what was not read: nothing is proven then."""
     for condition, name in on_integers(conditions, program.inputs).items():
         why = f"it speaks of {name}, an integer, and {ONLY_SIZES}"
-        yield UnparsedGuard(to_text(condition, program.names), why, ", ".join(conditions[condition].found_in))
+        yield UnparsedGuard(
+            to_text(condition, program.names), why, ", ".join(conditions[condition].found_in), read=True
+        )
 
 
 def with_asked(tried: Tried, later: Tried) -> Tried:

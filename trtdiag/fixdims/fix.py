@@ -133,10 +133,14 @@ class DataCheck:
 
 @dataclass(frozen=True)
 class UnreadCondition:
-    """A condition that could not be read: its text and why.  With one of these nothing is called proven."""
+    """A condition that could not be read: its text and why.  With one of these nothing is called proven.
+
+    ``read`` is true of one that was read and is not solved for.
+    """
 
     text: str
     why: str
+    read: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.dims.solver_input import ONLY_SIZES
 from trtdiag.fixdims.fix import DIFFERS, REFUSES, Change, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
@@ -196,7 +195,7 @@ def doubt_words(fix: Fix) -> str:
 
 def unread_conditions(fix: Fix) -> list[UnreadCondition]:
     """Those that could not be read; others were, and are not solved for."""
-    return [guard for guard in fix.unread if not guard.why.endswith(ONLY_SIZES)]
+    return [guard for guard in fix.unread if not guard.read]
 
 
 def _why_unproven(fix: Fix) -> str:
