@@ -12,6 +12,7 @@ from torch.export import Dim
 
 import trtdiag
 from tests.compiling.staying_ops import ALL, FASTER, NONE, Picks, timed
+from trtdiag.engine.inductor.kernel_times import busy_ms
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import installed_version
@@ -79,3 +80,9 @@ def test_what_stays_with_pytorch_is_compiled_and_agrees(tmp_path: Path, monkeypa
             for own, expected in zip(loaded(given.cuda()), module(given.cuda()), strict=True):
                 # float32 of 6 terms in another order, which TF32 must not round: cumulated over 33 rows
                 torch.testing.assert_close(own, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("size", [1, 1021, 2**26])
+def test_kernels_that_are_chosen_among_are_timed(size: int) -> None:
+    x = torch.randn(size, device="cuda")
+    assert 0 < busy_ms(lambda: torch.nn.functional.gelu(x)) < float("inf")

@@ -88,9 +88,12 @@ def _layout(segment: ExportedProgram) -> dict[str, bool]:
 
 _PROCESS = """
 import json, sys
+own, code, asked = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+sys.path[:] = asked["path"]
 import torch
 from torch._inductor import aoti_compile_and_package, aoti_load_package, cpu_vec_isa
-own, code, asked = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+from trtdiag.engine.inductor.kernel_times import time_kernels_as_they_run
+time_kernels_as_they_run()
 known = getattr(cpu_vec_isa, "supported_vec_isa_list", [])
 known[:] = [each for each in known if type(each).__name__ in asked["instructions"]]
 segment = torch.export.load(own)
@@ -126,6 +129,7 @@ def _compile(segment: Path, code: Path, threads: int = 1, how: Mapping[str, Any]
         EngineBuildError: ``inductor-refused``.
     """
     asked = {"config": {}, "instructions": _CPU_INSTRUCTIONS, **(how or {})}
+    asked["path"] = [path for path in sys.path if isinstance(path, str)]
     try:
         asked["config"] = {**_configuration(), **asked["config"]}
     except Exception as error:  # PyTorch looks for a compiler in its own way
@@ -168,12 +172,13 @@ def _refused(why: str) -> EngineBuildError:
 def _configuration() -> dict[str, Any]:
     """How AOTInductor compiles: without weights, and linked to the C++ library that PyTorch uses.
 
+    Kernels that it knows by name were chosen among in another way, by ``torch.compile``: they are timed again.
     A compiler that has ``libstdc++.a`` alone puts a second copy of that library into the code, and the first use of a
     locale in it crashes the process (seen with torch 2.11 and g++ 13).
     """
     from torch._inductor.cpp_builder import get_cpp_compiler
 
-    chosen: dict[str, Any] = {"aot_inductor.package_constants_in_so": False}
+    chosen: dict[str, Any] = {"aot_inductor.package_constants_in_so": False, "autotune_local_cache": False}
     if sys.platform == "linux" and not _links_shared(get_cpp_compiler()):
         chosen["aot_inductor.custom_op_libs"] = [_SHARED_LIBRARY]
     return chosen
