@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console, Group
 
 from trtdiag.analysis.backend_times import BlockTimes, Optimization, PyTorchSegmentTimes, WholeTime
-from trtdiag.report.compile_words import builders
+from trtdiag.report.compile_words import builders, builders_and_target
 from trtdiag.report.latency_tables import latency_text, latency_view
 from trtdiag.symbolic.size_names import Home, SizeNames
 
@@ -89,3 +89,10 @@ def test_who_made_engines_is_told_with_counts_where_they_differ() -> None:
     assert builders(["tensorrt", "tensorrt"]) == "the tensorrt backend"
     assert builders(["inductor"]) == "AOTInductor"
     assert builders(["inductor", "tensorrt", "inductor"]) == "AOTInductor (2) and TensorRT (1)"
+
+
+def test_code_of_aotinductor_is_for_no_tensorrt() -> None:
+    target = "TensorRT 10.16 on sm90"
+    assert builders_and_target(["inductor", "inductor"], target) == "AOTInductor for the machine that compiled it"
+    assert builders_and_target(["inductor", "tensorrt"], target) == f"AOTInductor (1) and TensorRT (1) for {target}"
+    assert builders_and_target(["reference"], target) == f"the reference backend for {target}"

@@ -26,6 +26,7 @@ from trtdiag.partition.intrinsic_limits import COMPILED
 from trtdiag.report.compile_words import (
     allowed_line,
     builders,
+    builders_and_target,
     culprit_line,
     engine_sizes,
     input_text,
@@ -77,8 +78,8 @@ def engines_text(
     every = amount(inside + len(left), "op")
     if manifests:
         built = f"{inside:,} of {every} in {amount(len(manifests), 'engine')}"
-        made_by = builders([manifest.backend for manifest in manifests])
-        head = Text(f"{built}, by {made_by} for {plan.target.name}", style="bold green")
+        made_by = builders_and_target([manifest.backend for manifest in manifests], plan.target.name)
+        head = Text(f"{built}, by {made_by}", style="bold green")
     else:
         kept = sum(entry.limit is COMPILED for entry in left)
         what = f"no engine beside the {kept:,} that it had before" if kept else "0 engines: everything stays in PyTorch"

@@ -86,6 +86,11 @@ def builders(backends: Sequence[str]) -> str:
     return " and ".join(f"{way_name(name)} ({count:,})" for name, count in counts.items())
 
 
+def builders_and_target(backends: Sequence[str], target: str) -> str:
+    """``the tensorrt backend for TensorRT 11.4``; code of AOTInductor is for no TensorRT."""
+    return f"{builders(backends)} for {'the machine that compiled it' if {*backends} == {INDUCTOR} else target}"
+
+
 def outcome(found: Verification) -> str:
     """``agrees``, ``differs``, or ``unknown`` where no point could be run."""
     if found.passed:

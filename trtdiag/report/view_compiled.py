@@ -12,7 +12,7 @@ from trtdiag.report.charts.engine_sizes import engine_sizes_chart
 from trtdiag.report.charts.errors import errors_chart
 from trtdiag.report.compile_words import (
     allowed_line,
-    builders,
+    builders_and_target,
     culprit_line,
     input_text,
     movement_words,
@@ -74,8 +74,8 @@ def _summary(analysis: Analysis, facts: CompilationFacts) -> str:
         ops = f"{sum(inside):,} of {amount(every, 'op')}"
     every_backend = [engine.manifest.backend for engine in engines]
     told = f"{ops} in " if len(inside) == len(engines) else ""
-    text = f"{told}{amount(len(engines), 'engine')} of {size}, built by {one_line(builders(every_backend))}"
-    text += f" for {one_line(target_name(analysis.target))}."
+    made_by = builders_and_target(every_backend, target_name(analysis.target))
+    text = f"{told}{amount(len(engines), 'engine')} of {size}, built by {one_line(made_by)}."
     cached = saved_words([engine.saved for engine in engines])
     text += f" {cached}." if cached else ""
     if all(engine.manifest.tensorrt is None for engine in engines):
