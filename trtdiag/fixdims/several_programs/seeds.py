@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
@@ -13,6 +13,7 @@ import numpy as np
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.joint_conditions import point_at
 from trtdiag.dims.plan import LeafKind, Plan
+from trtdiag.dims.solver.constraint_losses import Points
 from trtdiag.dims.solver_input import system_of
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, sizes_in
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
@@ -118,60 +119,63 @@ class Seeds:
 
         The Dims behind derived sizes are not 0 or 1 there.
         """
-        for points in (self.points, *self._ties):
+
+        def left_of(points: Points) -> Mask:
             left = self._left(points, taken, others)
             for each in self.coordinates:
                 leaf = plan.leaves[each.site]
                 if leaf.kind is LeafKind.DIM:
                     scale, offset = each.lines[each.site]
                     left &= points[each.name] * scale + offset >= LEAST_SIZE * leaf.scale + leaf.offset
+            return left
+
+        for points in (self.points, *self._ties):
+            left = left_of(points)
             if left.any():
-                return point_at(points, self._nearest(points, left))
+                return self._as_example(point_at(points, self._nearest(points, left)), left_of)
         return None
 
     def elsewhere(
         self, views: Sequence[View], taken: Sequence[Conditions], dead: set[frozenset[Condition]]
     ) -> list[OtherWay]:
         """The other ways that conditions send sizes which no program takes, those of most sizes first."""
-        left = self._left(self.points, (), taken)
-        total = max(1, len(left))
-        hurdles = np.zeros(total, dtype=np.int64)
-        keys: list[tuple[Condition, Stack]] = []
-        bits: list[Mask] = []
-        for view in views:
-            crossed = np.zeros(total, dtype=bool)
-            shut = np.zeros(total, dtype=bool)
-            for condition, origin in view.conditions:
-                source = None if origin is None else view.tried.conditions.get(origin)
-                broken = ~members((condition,), self.points)
-                if source is None or not (source.branch or _refuses_nothing(source) or _unequal(condition)):
-                    hurdles += broken
-                    continue
-                if source.branch and only_refuses(source.stack.best):
-                    shut |= broken
-                    continue
-                crossed |= broken
-                keys.append((condition, source.stack))
-                bits.append(broken)
-            left &= crossed & ~shut
-        if not left.any() or not keys:
+        told = _Told(views)
+        left = self._left(self.points, (), taken) & told.crossed(self.points)
+        if not left.any():
             return []
-        packed = np.stack(bits)[:, left]
-        patterns, index = np.unique(packed, axis=1, return_inverse=True)
+        broken, hurdles = told.broken(self.points), told.hurdles(self.points)
+        patterns, index = np.unique(broken[:, left], axis=1, return_inverse=True)
         places = np.flatnonzero(left)
         found = []
-        for number in range(patterns.shape[1]):
-            chosen = [key for key, bit in zip(keys, patterns[:, number], strict=True) if bit]
+        for number, pattern in enumerate(patterns.T):
+            chosen = [key for key, bit in zip(told.keys, pattern, strict=True) if bit]
             broken_here = frozenset(condition for condition, _ in chosen)
             if broken_here in dead:
                 continue
-            group = np.zeros(total, dtype=bool)
+            group = np.zeros(len(left), dtype=bool)
             group[places[np.ravel(index) == number]] = True
-            group &= hurdles == hurdles[group].min()
-            points = [point_at(self.points, self._nearest(self.points, group, worth)) for worth in DIVISOR_WORTH]
-            share = float((np.ravel(index) == number).sum()) / total
-            found.append(OtherWay(broken_here, dict(reversed(chosen)), share, tuple(points)))
+            share = float(group.mean())
+            least = hurdles[group].min()
+            group &= hurdles == least
+
+            def alike(points: Points, pattern: Mask = pattern, least: np.int64 = least) -> Mask:
+                same: Mask = self._left(points, (), taken) & told.crossed(points) & (told.hurdles(points) == least)
+                for row, wanted in zip(told.broken(points), pattern, strict=True):
+                    same &= row == wanted
+                return same
+
+            nearest = (point_at(self.points, self._nearest(self.points, group, worth)) for worth in DIVISOR_WORTH)
+            ways = tuple(self._as_example(point, alike) for point in nearest)
+            found.append(OtherWay(broken_here, dict(reversed(chosen)), share, ways))
         return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
+
+    def _as_example(self, point: Point, alike: Callable[[Points], Mask]) -> Point:
+        """``point`` with the example's sizes where that stays ``alike``: of chance alone all of them are thousands."""
+        for name, size in self.example.items() if self.example_asked else ():
+            moved = {**point, name: size}
+            if alike({each: np.array([value], dtype=np.int64) for each, value in moved.items()}).all():
+                point = moved
+        return point
 
     def _left(self, points: Mapping[str, IntArray], inside: Conditions, taken: Sequence[Conditions]) -> Mask:
         """The points that satisfy ``inside``, that no program takes, and that can be sizes of an example."""
@@ -202,6 +206,48 @@ class Seeds:
             for divisor in DIVISORS if worth else ():
                 far -= worth * ((values * scale + offset) % divisor == 0)
         return int(places[int(np.argmin(far))])
+
+
+class _Told:
+    """What the conditions of exports say of points: which of them go another way than every export.
+
+    Attributes:
+        keys: The conditions that send sizes another way, with where each stands.
+    """
+
+    def __init__(self, views: Sequence[View]) -> None:
+        self.keys: list[tuple[Condition, Stack]] = []
+        self._hurdles: list[Condition] = []
+        self._views: list[tuple[Conditions, Conditions]] = []
+        for view in views:
+            ways: list[Condition] = []
+            shut: list[Condition] = []
+            for condition, origin in view.conditions:
+                source = None if origin is None else view.tried.conditions.get(origin)
+                if source is None or not (source.branch or _refuses_nothing(source) or _unequal(condition)):
+                    self._hurdles.append(condition)
+                elif source.branch and only_refuses(source.stack.best):
+                    shut.append(condition)
+                else:
+                    ways.append(condition)
+                    self.keys.append((condition, source.stack))
+            self._views.append((tuple(ways), tuple(shut)))
+
+    def broken(self, points: Points) -> Mask:
+        """For each of ``keys`` a row: where it does not hold."""
+        return np.stack([~members((condition,), points) for condition, _ in self.keys])
+
+    def hurdles(self, points: Points) -> IntArray:
+        """How many conditions do not hold that send sizes nowhere."""
+        none = np.zeros(len(members((), points)), dtype=np.int64)
+        return sum(((~members((each,), points)).astype(np.int64) for each in self._hurdles), none)
+
+    def crossed(self, points: Points) -> Mask:
+        """Where each export has a condition that sends elsewhere, and none that refuses."""
+        crossed = members((), points)
+        for ways, shut in self._views:
+            crossed &= members(shut, points) & ~members(ways, points)
+        return crossed
 
 
 def _refuses_nothing(source: GuardOrigin) -> bool:
