@@ -26,6 +26,7 @@ from trtdiag.engine.manifest_text import manifest_from_text, manifest_to_text
 from trtdiag.graph.values import NodeReader
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.partition.pytorch_segments import pytorch_segments, uncompiled
+from trtdiag.pipeline import build, compile_pytorch_segments
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.compile_pytorch_segments import _Choice, _Way
@@ -94,6 +95,29 @@ class TestChoosing:
         trtdiag.save(state.compiled, path)
         _agrees(trtdiag.load(path))
         _agrees(torch.export.load(path).module())
+
+    def test_the_program_without_engines_is_compiled_beside_the_search(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        timed(monkeypatch, FASTER, {"": 10.0, ALL: 7.0, NONE: 3.0})
+        heard: list[str] = []
+
+        def code(segment: Path, file: Path, *_: Any) -> None:
+            assert segment.exists()
+            heard.append("compiled")
+            file.write_bytes(b"no code")
+
+        monkeypatch.setattr(compile_segment, "_compile", code)
+        compiled = []
+        for at_once in (1, 4):
+            for module in (build, compile_pytorch_segments):
+                monkeypatch.setattr(module, "compiled_at_once", lambda _state, most=at_once: most)
+            heard.clear()
+            state = compile_in_stages(_program(), replace(OPTIONS, verify=False), progress=heard.append)
+            assert state.optimization is not None
+            assert [whole.name for whole in state.optimization.wholes if not whole.why_not] == [NONE]
+            first_times = next(index for index, each in enumerate(heard) if "reference 1 ms" in each)
+            compiled.append((heard[:first_times].count("compiled"), heard.count("compiled")))
+        (searched, every), (beside, same) = compiled
+        assert (beside, same) == (searched + 2, every)  # code for all sizes, and for the usual ones
 
     def test_what_is_not_faster_stays_eager_with_the_reason(self, monkeypatch: pytest.MonkeyPatch) -> None:
         timed(monkeypatch, {"eager": 1.0, "compiled": 1.5}, {"": 10.0, ALL: 1.0, NONE: 9.9})

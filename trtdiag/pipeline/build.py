@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from typing import Any
 
 from torch.export import ExportedProgram
 
@@ -52,6 +53,7 @@ class Builder:
 
     Attributes:
         unusual: Why segments of AOTInductor have no code for the sizes to tune for alone, which is mostly faster.
+        waits_for: What else is compiled meanwhile, after which ``ahead`` ends.
     """
 
     def __init__(self, backend: Backend, progress: Progress, parts: Sequence[SizeProfile] = ()) -> None:
@@ -59,6 +61,7 @@ class Builder:
         self._last: tuple[tuple[ConvertedSegment, Engine], ...] = ()
         self._code: dict[tuple[str, ...], Future[bytes]] = {}
         self.unusual: list[str] = []
+        self.waits_for: list[Future[Any]] = []
 
     def all(self, state: State) -> tuple[Engine, ...]:
         """The engine of each network.
@@ -114,11 +117,16 @@ class Builder:
             beside = at_once > 1 and self._has_room(at_once)
             if beside:
                 meanwhile()
-            wait([self._code[ops] for ops in new])
+            wait([*(self._code[ops] for ops in new), *self.waits_for])
         finally:
             pool.shutdown(cancel_futures=True)
         if not beside:
             meanwhile()
+
+    def has_room_for_another(self, state: State) -> bool:
+        """Whether there are cores and memory to compile one more segment beside those of ``ahead``, and a builder."""
+        at_once = compiled_at_once(state)
+        return at_once > 1 and self._has_room(at_once + 1)
 
     def _has_room(self, at_once: int) -> bool:
         """Whether the GPU has memory for a builder beside what compiles; two processes compile a segment."""

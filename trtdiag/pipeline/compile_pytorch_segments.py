@@ -8,8 +8,9 @@ timed op by op and compiled; whole programs decide.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -54,8 +55,47 @@ class _Way:
         return len(self.found.state.converted) + len(self.taken)
 
 
+@contextmanager
+def compiling_without_engines(
+    state: State, builder: Builder, device: str, source: str | None
+) -> Iterator[dict[str, Future[Code]]]:
+    """Compile the program without its engines beside their search, where something stays in PyTorch and there is room.
+
+    It is asked for in any case then, and takes as long as the blocks do.  Nothing is timed while it is compiled.
+
+    Args:
+        state: The program with engines of the backend alone.
+        builder: Builds its engines; what it builds waits for this.
+        device: The type of device that engines run on.
+        source: The file that the program was compiled from, where it was one.
+
+    Yields:
+        The code of its segments by likeness, for ``with_compiled_segments``.
+    """
+    code: dict[str, Future[Code]] = {}
+    if not state.converted or state.plan.options.portable or not builder.has_room_for_another(state):
+        yield code
+        return
+    own = TimedSegments(state, builder, device)
+    without = _without_engines(state, (), device, source) if own.pytorch_segments or own.alone else None
+    pool = ThreadPoolExecutor(1)
+    try:
+        if without is not None:
+            threads = compile_threads(state, compiled_at_once(state), device)
+            TimedSegments(without, builder, device).compile(code, pool, threads)
+            builder.waits_for.extend(code.values())
+        yield code
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def with_compiled_segments(
-    state: State, builder: Builder, device: str, verified: Callable[[State], State], source: str | None
+    state: State,
+    builder: Builder,
+    device: str,
+    verified: Callable[[State], State],
+    source: str | None,
+    code: dict[str, Future[Code]],
 ) -> State:
     """The program with what stays in PyTorch compiled, where that is faster and agrees.
 
@@ -65,6 +105,7 @@ def with_compiled_segments(
         device: The type of device that engines run on.
         verified: Compares a program with the original; gives it as it is where no comparison was asked for.
         source: The file that the program was compiled from, where it was one.
+        code: What ``compiling_without_engines`` gave.
 
     Returns:
         The program; its ``optimization`` says what was measured of these segments.
@@ -78,7 +119,6 @@ def with_compiled_segments(
         (name, first if base is state else TimedSegments(base, builder, device))
         for name, base in _bases(state, device, source)
     ]
-    code: dict[str, Future[Code]] = {}
     builder.progress("optimize: compile what stays with PyTorch with AOTInductor")
     at_once = compiled_at_once(state)
     with ThreadPoolExecutor(at_once) as pool:

@@ -28,7 +28,7 @@ from trtdiag.network import WeightKeys
 from trtdiag.partition.blocks import Block, blocks_by_module, cut, in_pairs, likeness
 from trtdiag.partition.partition import symbol_sizes
 from trtdiag.pipeline.build import Builder, assembled, segments_of
-from trtdiag.pipeline.compile_pytorch_segments import with_compiled_segments
+from trtdiag.pipeline.compile_pytorch_segments import compiling_without_engines, with_compiled_segments
 from trtdiag.pipeline.latency_choices import choices, named
 from trtdiag.pipeline.plan_engines import convert_segments
 from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, module_of, replayed, typical, usual_arguments
@@ -71,13 +71,14 @@ def fastest(
         The fastest program that agrees; its ``optimization`` says what was measured.
     """
     search = _Search(state, builder, backend, source)
-    if state.converted:
-        parts = search.parts()
-        search.measure(parts)
-        state = search.chosen(parts, verified)
-    else:
-        state = replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
-    state = with_compiled_segments(state, builder, backend.device, verified, source)
+    with compiling_without_engines(state, builder, backend.device, source) as code:
+        if state.converted:
+            parts = search.parts()
+            search.measure(parts)
+            state = search.chosen(parts, verified)
+        else:
+            state = replace(state, optimization=search.told((), [], "", ("no part of the program is in an engine",)))
+        state = with_compiled_segments(state, builder, backend.device, verified, source, code)
     assert state.optimization is not None
     return replace(state, notes=(*state.notes, *state.optimization.notes))
 
@@ -281,15 +282,7 @@ class _Search:
         alike = Counter(part.like for part in parts)
         modules = [module_of(part.ops, self._plan.source.origins) for part in parts]
         rows = [
-            BlockTimes(
-                module,
-                part.ops[0],
-                len(part.ops),
-                alike[part.like],
-                part.times,
-                part.refused,
-                kind,
-            )
+            BlockTimes(module, part.ops[0], len(part.ops), alike[part.like], part.times, part.refused, kind)
             for module, part, kind in zip(modules, parts, taken, strict=True)
         ]
         where = torch.cuda.get_device_name() if self._device.type == "cuda" else "the CPU"
