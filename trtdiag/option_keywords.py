@@ -61,7 +61,7 @@ class EngineKeywords(TypedDict, total=False):
     tactic_sources: Words
     timing_cache: Place
     tf32: bool
-    cuda_graphs: int
+    cuda_graphs: int | None
     runtime_cache: Place
     rtx_cuda_graphs: bool
     kernel_specialization: Literal["lazy", "eager", "none"] | None

@@ -64,6 +64,7 @@ def without_effect(options: AnalyzeOptions | CompileOptions, backend: str | None
         return
     default = vars(CompileOptions())
     asked = {name for name, value in vars(options).items() if value != default[name]}
+    asked -= {"cuda_graphs"} if options.cuda_graphs == 0 else set()  # none is what other backends have
     if "engine_cache_mib" in asked and options.engine_cache is None:
         yield OptionWarning("engine_cache_mib", options.engine_cache_mib, "no engine_cache is given")
     if "rtx_cuda_graphs" in asked and options.cuda_graphs:

@@ -167,7 +167,7 @@ class CompileOptions:
             variable ``TRTDIAG_TACTIC_SOURCES``, else its own default.
         timing_cache: A file that keeps what TensorRT measured, so that the next build is quicker.
         tf32: Let TensorRT compute float32 products with 10 bits of mantissa.
-        cuda_graphs: For how many sizes each engine keeps its run as a CUDA graph (``CompiledProgram.cuda_graphs``).
+        cuda_graphs: For how many sizes runs are kept as CUDA graphs; ``None``: 8 with ``optimize="latency"``, else 0.
         runtime_cache: A file that keeps the kernels that TensorRT-RTX compiles when engines first run;
             ``CompiledProgram.rtx_runtime`` says more of this option and the next two, and changes them later.
         rtx_cuda_graphs: Let TensorRT-RTX itself record whole runs as CUDA graphs.
@@ -212,7 +212,7 @@ class CompileOptions:
     tactic_sources: tuple[str, ...] = ()
     timing_cache: str | None = None
     tf32: bool = False
-    cuda_graphs: int = 0
+    cuda_graphs: int | None = None
     runtime_cache: str | None = None
     rtx_cuda_graphs: bool = False
     kernel_specialization: str | None = None
@@ -242,7 +242,7 @@ class CompileOptions:
             workspace_mib=optional(whole(0, _MOST_MIB)),
             optimization_level=optional(whole(0, 5)),
             timing_cache=optional(place),
-            cuda_graphs=whole(0),
+            cuda_graphs=optional(whole(0)),
             runtime_cache=optional(place),
             kernel_specialization=optional(one_of(*KERNEL_SPECIALIZATION)),
             hardware_compatibility=one_of(*HARDWARE),

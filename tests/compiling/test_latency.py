@@ -26,11 +26,11 @@ from trtdiag.engine.profiles import usual_inputs
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay, Work
 from trtdiag.errors import EngineBuildError, UserError
 from trtdiag.options import CompileOptions, PartitionOptions, Precision
-from trtdiag.pipeline import latency
+from trtdiag.pipeline import latency, program_times
 from trtdiag.pipeline.compare import compared
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.pipeline.latency_choices import choices, least_sum, named
-from trtdiag.pipeline.program_times import replayed
+from trtdiag.pipeline.program_times import MOST_CUDA_GRAPHS, cuda_graphs_for_latency, replayed
 from trtdiag.pipeline.state import State
 from trtdiag.report.view_build import report_view
 from trtdiag.runtime.engine_cache import CACHE
@@ -92,6 +92,36 @@ def _timed(monkeypatch: pytest.MonkeyPatch, blocks: list[Mapping[str, float]], w
     monkeypatch.setattr(latency, "take_turns", told)
 
 
+class Counts(nn.Module):
+    """Counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return x * 2
+
+
+class Writes(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mul_(2)
+
+
+class Picks(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0] * 2
+
+
+@pytest.mark.parametrize(("kind", "most"), [(nn.ReLU, MOST_CUDA_GRAPHS), (Counts, 0), (Writes, 0), (Picks, 0)])
+def test_graphs_are_kept_of_what_can_be_recorded_whole(kind: type[nn.Module], most: int) -> None:
+    exported = export(kind().eval(), (torch.randn(2, 3),), strict=False)
+    lowered = compile_in_stages(exported, replace(OPTIONS, optimize="none", verify=False)).plan.lowered
+    assert cuda_graphs_for_latency(lowered, "cuda") == most
+    assert cuda_graphs_for_latency(lowered, "cpu") == 0
+
+
 IN_TURNS = [
     {"reference": 9.0, "inductor": 1.0},
     {"reference": 1.0, "inductor": 9.0},
@@ -104,7 +134,11 @@ class TestChoosing:
     def test_the_fastest_whole_program_is_taken(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         _timed(monkeypatch, IN_TURNS, [10.0, 7.0, 3.0])
         steps: list[str] = []
+        # As many as a GPU's programs keep; here nothing can be recorded.
+        monkeypatch.setattr(program_times, "cuda_graphs_for_latency", lambda *_: MOST_CUDA_GRAPHS)
         state = compile_in_stages(_program(), OPTIONS, progress=steps.append)
+        assert state.compiled.options is not None
+        assert state.compiled.options.cuda_graphs == MOST_CUDA_GRAPHS
         # The three blocks and the whole side by side; of the mixed program two of them.
         assert [step for step in steps if "with AOTInductor" in step] == [
             "optimize: compile 4 segments with AOTInductor"

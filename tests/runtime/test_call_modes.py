@@ -95,7 +95,13 @@ def test_the_option_is_kept_in_the_file(tmp_path: Path) -> None:
     loaded = trtdiag.load(tmp_path / "graphs.ep")
     assert loaded.options is not None
     assert loaded.options.cuda_graphs == 2
-    assert CompileOptions().cuda_graphs == 0
+    assert CompileOptions().cuda_graphs is None
+
+
+def test_graphs_that_nobody_asked_for_are_none(program: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Seen(monkeypatch)
+    CompiledProgram(program.exported_program, options=CompileOptions())(torch.randn(3, 5))
+    assert set(seen.choices) == {None}
 
 
 @each("most", [-1, 1.5, True, "4"])

@@ -55,7 +55,7 @@ _OPTIONS: Options = {
     ),
     "portable": flag("Keep the networks, so that engines can be rebuilt elsewhere."),
     "cuda_graphs": number(
-        0, MOST_COUNT, "N", "Replay each engine's runs as CUDA graphs, for up to N sizes  [default: 0]"
+        0, MOST_COUNT, "N", "Replay runs as CUDA graphs, for up to N sizes  [default: 0, latency: 8]"
     ),
     "runtime_cache": path("FILE", "Keep the kernels there that TensorRT-RTX compiles at first runs."),
     "rtx_cuda_graphs": flag("TensorRT-RTX itself replays whole runs as CUDA graphs."),

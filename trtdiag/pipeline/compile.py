@@ -178,6 +178,11 @@ def _compiled(
     if backend.builders is not None and options.engine_cache is None:
         backend.builders.start()  # it is ready when the first network is
     plan = planned(state.analysis, options, target, clock)
+    if options.optimize == LATENCY and options.cuda_graphs is None:
+        from trtdiag.pipeline.program_times import cuda_graphs_for_latency  # with what chooses among backends
+
+        graphs = cuda_graphs_for_latency(plan.lowered, backend.device)
+        plan = replace(plan, options=replace(options, cuda_graphs=graphs))
     # Looked at now: what is wrong with them is told before anything is built.
     parts = size_profiles(state.program, plan.sizes.box, options.profiles, options.opt)
     with clock("convert"):

@@ -154,7 +154,7 @@ class _Search:
 
         wanted = [*(part.converted for part in first.values()), *self._state.converted]
         self._builder.ahead(self._state, wanted, meanwhile=built)
-        recorded = self._device.type == "cuda" and self._plan.options.cuda_graphs > 0
+        recorded = self._device.type == "cuda" and bool(self._plan.options.cuda_graphs)
         for like, part in first.items():
             own = {kind: replayed(call, self._device) if recorded else call for kind, call in calls[like].items()}
             with torch.no_grad():

@@ -90,7 +90,7 @@ class CompiledProgram:
         self._graphs: GraphChoice | None = None
         self._rtx = RtxChoice()
         if options is not None:
-            self.cuda_graphs(options.cuda_graphs)
+            self.cuda_graphs(options.cuda_graphs or 0)
             self._rtx = RtxChoice(options.runtime_cache, options.rtx_cuda_graphs, options.kernel_specialization)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -284,8 +284,8 @@ class CompiledProgram:
         self._prepared = None if flat is None or single is None or whole else PreparedCalls(flat, single)
         self._whole = None
         if flat is not None and graphs is not None and whole and self._module is not None:
-            held = [*self._module.parameters(), *self._module.buffers()]
-            why = why_not_whole(self.exported_program, self.manifests, flat.in_place)
+            held, made = [*self._module.parameters(), *self._module.buffers()], self.exported_program
+            why = why_not_whole(made.graph_signature, made.graph, self.manifests, flat.in_place)
             self._whole = ProgramGraphs(flat.run, held, self._rtx, graphs.most, why)
 
     def load_anew(self, exported: ExportedProgram | None = None, networks: Sequence[bytes] = ()) -> None:

@@ -9,7 +9,8 @@ from threading import local
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
+from torch.export.graph_signature import ExportGraphSignature
+from torch.fx import Graph
 
 from trtdiag.engine.cuda_graph_cache import CudaGraphCache
 from trtdiag.engine.cuda_graph_choice import RtxChoice, choosing_graphs
@@ -158,17 +159,20 @@ class ProgramGraphs:
             warnings.warn(told, RuntimeWarning, stacklevel=5)
 
 
-def why_not_whole(exported: ExportedProgram, manifests: Sequence[Manifest], in_place: int) -> str:
+def why_not_whole(
+    signature: ExportGraphSignature, graph: Graph, manifests: Sequence[Manifest] = (), in_place: int = 0
+) -> str:
     """Why whole runs of a program cannot be recorded; empty where nothing is known against it.
 
     Args:
-        exported: The program.
+        signature: The program's, of a functional graph.
+        graph: That graph.
         manifests: Of its engines.
         in_place: How many inputs and buffers its engines write to.
     """
-    if exported.graph_signature.user_inputs_to_mutate or in_place:
+    if signature.user_inputs_to_mutate or in_place:
         return "it writes to its inputs"
-    if borne(exported.graph) or any(manifest.waits for manifest in manifests):
+    if borne(graph) or any(manifest.waits for manifest in manifests):
         return "the data decides a size in it, and a graph has fixed sizes"
     return ""
 
