@@ -15,7 +15,7 @@ from torch.compiler import is_compiling
 from torch.export import Dim
 
 from tests.harness.rows import each
-from trtdiag.fixdims.fix import DIFFERS, Fix
+from trtdiag.fixdims.fix import Fix, Refuted
 from trtdiag.fixdims.run import fix_dims
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.program_of_export import attempted
@@ -183,7 +183,9 @@ def test_an_example_that_the_text_decides_names_the_line() -> None:
     fix = _fixed(ESCAPES[0], 40, 30)
     assert not fix.proven
     assert fix.confirmation.exported is False, "a program that is known not to be the model was saved"
-    assert fix.confirmation.note.startswith(f"{DIFFERS}: with the example inputs the program gives other values")
+    assert fix.confirmation.note.startswith(
+        f"{Refuted.MODEL.value}: with the example inputs the program gives other values"
+    )
     assert any("makes text of a size" in note and f"{__file__}:" in note for note in fix.notes)
 
 
@@ -205,7 +207,7 @@ def test_sizes_that_decide_together_are_not_proven() -> None:
     assert not fix.proven
     other = "at x.shape[0] = 6, y.shape[0] = 5 the program gives other values, compared with the model"
     assert fix.proof.detail == other  # it neither fails nor refuses these sizes
-    assert fix.confirmation.note == f"{DIFFERS}: {other}"
+    assert fix.confirmation.note == f"{Refuted.MODEL.value}: {other}"
     assert fix_verdict(fix).text == f"nothing found to change: not proven ({other}), exported"
     assert any("makes text of a size" in note for note in fix.notes)
 

@@ -26,7 +26,6 @@ from trtdiag.fleet.sweep import Swept
 from trtdiag.fleet.sweep_text import print_sweep
 from trtdiag.fleet.tables import csv_text, table_rows
 from trtdiag.fleet.totals import OpTotal, RuleTotal, totals_of
-from trtdiag.report.fix_words import NOTHING_FOUND
 
 
 def test_totals_count_programs_and_not_cases() -> None:
@@ -179,15 +178,16 @@ def _swept(root: Path, status: str) -> Swept:
 
 
 @pytest.mark.parametrize(
-    ("words", "state"), [(NOTHING_FOUND, "error"), ("nothing to change", "clean")], ids=["another program", "as asked"]
+    ("exported", "state"), [(False, "error"), (True, "clean")], ids=["another program", "as asked"]
 )
-def test_a_program_that_is_not_its_model_is_not_clean(tmp_path: Path, words: str, state: str) -> None:
+def test_a_program_that_is_not_its_model_is_not_clean(tmp_path: Path, exported: bool, state: str) -> None:
     """What was compiled of it agrees with the program, and the program with nothing."""
     root = prepared(tmp_path / "sweep")
     steps = Step("analyze", "a" * 32, {}), Step("fix-dims", "b" * 32, {})
     case = Case(SweepProgram("net", "net.pt2"), Variant("11.4", "keep"), steps, 60.0, Needs())
     found = replace(DIAGNOSIS, status="clean", text="No findings")
-    fixed = replace(FIXED, outcome="unchanged", text=f"{words}: not proven (a reason), exported", file="")
+    words = "nothing to change: not proven (a reason), exported"
+    fixed = replace(FIXED, outcome="unchanged", text=words, file="", exported=exported)
     write_result(root, steps[0].key, StepResult("analyze", "done", diagnosis=found, report="report.html"))
     write_result(root, steps[1].key, StepResult("fix-dims", "done", fixed=fixed))
     row = row_of(root, case)

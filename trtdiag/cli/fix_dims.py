@@ -271,12 +271,12 @@ def _no_text(why: str) -> UserError:
 
 def _programs(fix: Fix, step: Callable[[str], None]) -> tuple[list[ExportedProgram], TrtdiagError | None]:
     """The programs to save, or why there are none."""
-    from trtdiag.fixdims.fix import DIFFERS
+    from trtdiag.fixdims.fix import Refuted
     from trtdiag.report.fix_programs import several_exported
 
     if fix.confirmation.exported is False:
         because = fix.confirmation.note or "the export with it did not pass"
-        other = because.startswith(DIFFERS)
+        other = fix.confirmation.refuted is Refuted.MODEL
         hint = (
             "where the model means that, export with --write dims.py and save it yourself" if other else "see the notes"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trtdiag.fixdims.export_result import Run
-from trtdiag.fixdims.fix import DIFFERS, REFUSES, Confirmation
+from trtdiag.fixdims.fix import Confirmation, Refuted
 from trtdiag.fixdims.search_result import SearchResult
 from trtdiag.frontend.real_run import BESIDE_MODEL, RunOutcome
 from trtdiag.symbolic.text import in_words
@@ -26,13 +26,17 @@ def confirmation(found: SearchResult, refused: Sequence[str], unlike: str, *, as
     runs = () if last is None else last.on_data.runs
     names = {} if last is None else last.names
     corners = () if last is None else last.corners
+    refuted = None
+    if not assumed and (unlike or refused):
+        refuted = Refuted.MODEL if unlike else Refuted.SIZES
     return Confirmation(
         found.confirmed and not refused and not unlike,
         found.rounds,
         tuple(_sizes(corner.sizes) for corner in corners if not corner.refusal and corner.sizes),
-        _open(found, refused, unlike, assumed=assumed),
+        _open(found, refuted, unlike or next(iter(refused), ""), assumed=assumed),
         tuple(dict.fromkeys(_sizes(run.sizes) for run in runs if run.outcome is RunOutcome.PASSED and run.sizes)),
         (last.on_data.unrun,) if last is not None and last.on_data.unrun else _not_on_data(runs, names),
+        refuted,
     )
 
 
@@ -69,13 +73,11 @@ def _not_on_data(runs: Sequence[Run], names: Mapping[str, str]) -> tuple[str, ..
     return tuple(dict.fromkeys(told))  # the largest sizes are run once more, smaller ones beside them
 
 
-def _open(found: SearchResult, refused: Sequence[str], unlike: str, *, assumed: bool) -> str:
+def _open(found: SearchResult, refuted: Refuted | None, where: str, *, assumed: bool) -> str:
     if assumed:
         return "exported with the checks assumed, not yet written into the model"
-    if unlike:
-        return f"{DIFFERS}: {unlike}"
-    if refused:
-        return f"{REFUSES}: {refused[0]}"
+    if refuted is not None:
+        return f"{refuted.value}: {where}"
     if found.last is not None and found.last.unrun:
         return f"not run at its smallest and largest sizes: {found.last.unrun}"
     return ""

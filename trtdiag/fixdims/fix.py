@@ -57,10 +57,11 @@ ALLOWED = "allowed by the guards, but no single Dim says it"
 """The note of the alternative that is the exact allowed set."""
 
 
-REFUSES = "the exported program refuses sizes that it admits"
-"""How the note of a confirmation begins where the export passed and a run failed."""
-DIFFERS = "the exported program does something else than the model"
-"""The same where both ran and gave something else."""
+class Refuted(Enum):
+    """What a run of the exported program showed: how the note of a confirmation begins then."""
+
+    SIZES = "the exported program refuses sizes that it admits"
+    MODEL = "the exported program does something else than the model"
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ class Confirmation:
         not_on_data: Sizes at which it was not, or why it was not at all; where it failed for what the inputs held, so
             that nothing is known of the sizes.
         note: What was not tried, and why; empty where nothing is open.
+        refuted: What a run showed where the export passed and ``exported`` is false.
     """
 
     exported: bool | None
@@ -174,6 +176,7 @@ class Confirmation:
     note: str = ""
     ran_on_data: tuple[str, ...] = ()
     not_on_data: tuple[str, ...] = ()
+    refuted: Refuted | None = None
 
 
 @dataclass(frozen=True, repr=False)

@@ -79,7 +79,7 @@ def fixed_of(fix: Fix, file: str) -> FixedDims:
     verdict = fix_verdict(fix)
     changes = tuple(one_line(f"{each.before}  ->  {each.after}") for each in fix.changes)
     # How many sizes there was time to try is told in the answer itself; the outcome does not hang on it.
-    return FixedDims(fix.outcome.value, one_line(verdict.text), fix.proven, changes, file)
+    return FixedDims(fix.outcome.value, one_line(verdict.text), fix.proven, changes, file, fix.confirmation.exported)
 
 
 def usable(fix: Fix) -> bool:

@@ -179,13 +179,17 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class FixedDims:
-    """What fix-dims answered: ``unchanged``, ``changed`` or ``impossible``, and the file of the corrected program."""
+    """What fix-dims answered: ``unchanged``, ``changed`` or ``impossible``, and the file of the corrected program.
+
+    ``exported`` says whether the export passed with the answer, and its program did what the model does.
+    """
 
     outcome: str
     text: str
     proven: bool
     changes: tuple[str, ...]
     file: str
+    exported: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from trtdiag.fleet.facts import (
     stops,
 )
 from trtdiag.fleet.store import read_measured, read_result, relative
-from trtdiag.report.fix_words import NOTHING_FOUND
 from trtdiag.wording import one_line
 
 DIFFERS = "differs"
@@ -140,8 +139,13 @@ def _states(results: list[StepResult]) -> Iterator[tuple[str, str]]:
             words = _words(result.step, result.failure)
             yield "error" if refused else result.state, words
         fixed = result.fixed
-        if fixed is not None and (fixed.outcome == "impossible" or fixed.text.startswith(NOTHING_FOUND)):
+        if fixed is not None and (fixed.outcome == "impossible" or _is_another(fixed)):
             yield "error", f"fix-dims: {fixed.text}"
+
+
+def _is_another(fixed: FixedDims) -> bool:
+    """Whether fix-dims found nothing to change of a program that is not its model."""
+    return fixed.outcome == "unchanged" and fixed.exported is False
 
 
 def _words(step: str, failure: Failure) -> str:

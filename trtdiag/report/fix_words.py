@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trtdiag.dims.plan import LeafKind, Plan
-from trtdiag.fixdims.fix import DIFFERS, REFUSES, Change, DataCheck, Fix, Outcome, UnreadCondition
+from trtdiag.fixdims.fix import Change, DataCheck, Fix, Outcome, UnreadCondition
 from trtdiag.report.shown_paths import place
 from trtdiag.symbolic.proof import Proof, ProofKind
 from trtdiag.wording import LONG_CHARS, amount, joined, listed, one_line, share_text
 
-NOTHING_FOUND = "nothing found to change"
 """How the verdict begins where no other dims are known, and the program is not right as it is."""
 _MOST_NAMED = 4
 _BOTH_ENDS = 2
@@ -49,7 +48,7 @@ def fix_verdict(fix: Fix) -> FixVerdict:
     if fix.outcome is Outcome.IMPOSSIBLE:
         return FixVerdict("impossible", _impossible(fix))
     if fix.outcome is Outcome.UNCHANGED:
-        told = NOTHING_FOUND if fix.confirmation.exported is False else "nothing to change"
+        told = "nothing found to change" if fix.confirmation.exported is False else "nothing to change"
         return FixVerdict("good" if fix.proven else "changed", f"{told}: {_certainty(fix)}")
     return FixVerdict("changed", f"{_what_changes(fix)}: {_certainty(fix)}")
 
@@ -156,8 +155,7 @@ def _certainty(fix: Fix) -> str:
     if sure.exported is None:
         parts.append("not exported (no model at hand)")
     elif not sure.exported:
-        refused = sure.note.startswith((REFUSES, DIFFERS))  # which is why it is not proven
-        parts.append("exported" if refused else "the export with it did not pass")
+        parts.append("exported" if sure.refuted is not None else "the export with it did not pass")
     else:
         again = "exported" if fix.outcome is Outcome.UNCHANGED else "exported again"
         parts.append(again if sure.rounds <= 1 else f"{again} in {sure.rounds} rounds")
