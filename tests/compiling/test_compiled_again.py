@@ -123,7 +123,7 @@ def test_every_command_takes_a_compiled_file_or_says_why_not(
     made = ["compile", str(half), "-o", str(whole), "--backend", "reference", "--min-segment-ops", "1", *page]
     assert _code([*made, "--json", str(json)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "in 1 engine " in said
+    assert "in 1 engine, by the reference backend" in said
     assert "it is an engine of an earlier compilation, and stays one" in said
     assert "1 engine of an earlier compilation" in said
     assert _code(["verify", str(whole)]) == 0
