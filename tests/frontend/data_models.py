@@ -201,6 +201,15 @@ class Both(nn.Module):
         return x
 
 
+class BothBranches(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x
+        for value in x:
+            if (value > 0).all():
+                y = y * 2
+        return y
+
+
 class LoopOfFour(nn.Module):
     def forward(self, x: Tensor, count: Tensor) -> Tensor:
         n = count.item()

@@ -142,6 +142,14 @@ def test_line_that_runs_twice_with_two_answers() -> None:
     assert not found.passed
     assert "runs more than once" in found.failure
     assert [check.code for check in found.checks] == ["torch._check(n <= 4)", "torch._check(n > 4)"]
+    assert not any(check.tried for check in found.checks)  # neither can be written there
+    assert "needs torch._check(n > 4) another time: no torch._check holds there each time" in found.checks[0].note
+
+
+def test_line_that_branches_on_values_both_ways() -> None:
+    found = needed_checks(data_models.BothBranches(), (torch.tensor([-1.0, 2.0]),), None, None)
+    assert "runs more than once" in found.failure
+    assert [check.tried for check in found.checks] == [False, False]
 
 
 def test_line_that_runs_twice_with_one_answer_is_one_check() -> None:

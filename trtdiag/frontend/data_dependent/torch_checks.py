@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from trtdiag.frontend.data_dependent.assume import Assumption, Undecided, assuming, fact_of
 from trtdiag.frontend.data_dependent.example_values import DataValues, example_values, made_at, quiet
-from trtdiag.frontend.data_dependent.wording import NeededCheck, worded_check
+from trtdiag.frontend.data_dependent.wording import NOT_FLAG, NeededCheck, worded_check
 from trtdiag.frontend.failed_export import export_failure
 from trtdiag.frontend.torch_private import backed_hints, range_of
 from trtdiag.graph.source import Frame
@@ -96,7 +96,7 @@ def needed_checks(
         merged, still_fails, _ = attempt(lower_bounds)
         if not still_fails and len(merged.checks) < len(recorder.checks):
             recorder = merged
-    return DataChecks(tuple(recorder.checks), not failure, failure, time.perf_counter() - started, traced, values)
+    return DataChecks(recorder.told(), not failure, failure, time.perf_counter() - started, traced, values)
 
 
 @contextmanager
@@ -174,14 +174,39 @@ class CheckRecorder:
         """Why checks cannot help although the export passed; empty where they do."""
         if self._trouble:
             return self._trouble
+        for place, first, second in self._against_each_other():
+            return (
+                f"{place} runs more than once and the example needs {first!r} the one time, {second!r} "
+                "another: no torch._check holds there each time"
+            )
+        return ""
+
+    def told(self) -> tuple[NeededCheck, ...]:
+        """The checks; one that its own line contradicts when it runs again says so, for it cannot be written there."""
+        others: dict[tuple[Frame, str], str] = {}
+        for place, first, second in self._against_each_other():
+            others.setdefault((place, first), second)
+            others.setdefault((place, second), first)
+        return tuple(
+            check
+            if check.before is None or (other := others.get((check.before, check.code))) is None
+            else replace(
+                check,
+                note=f"{check.note}; the line runs more than once, and the example needs {other.partition('  #')[0]}"
+                " another time: no torch._check holds there each time",
+                tried=False,
+            )
+            for check in self.checks
+        )
+
+    def _against_each_other(self) -> Iterator[tuple[Frame, str, str]]:
+        """A place, and the lines of two checks there that cannot both hold."""
         for index, (place, condition, text) in enumerate(self._placed):
             for other_place, other, other_text in self._placed[:index]:
-                if place is not None and place == other_place and _contradict(condition, other):
-                    return (
-                        f"{place} runs more than once and the example needs {other_text!r} the one time, {text!r} "
-                        "another: no torch._check holds there each time"
-                    )
-        return ""
+                if place is None or place != other_place:
+                    continue
+                if _contradict(condition, other) or _contradict_as_flags(text, other_text):
+                    yield place, other_text, text
 
     def lower_bounds(self) -> dict[str, int]:
         """Symbol -> least value that says the same as several single values that it must not have."""
@@ -250,3 +275,8 @@ def _contradict(first: Condition | None, second: Condition | None) -> bool:
     values = [c for c in (first, second) if isinstance(c, Compare) and c.relation is Relation.EQ]
     two_values = len(values) == 2 and values[0].left == values[1].left and values[0].right != values[1].right
     return negate(first) == normalise(second) or (two_values and all(isinstance(c.right, Num) for c in values))
+
+
+def _contradict_as_flags(first: str, second: str) -> bool:
+    """Whether two lines give one truth value a name and state it the one time, its opposite another."""
+    return first != second and first.replace(NOT_FLAG, "flag") == second.replace(NOT_FLAG, "flag")

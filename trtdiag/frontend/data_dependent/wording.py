@@ -30,6 +30,7 @@ from trtdiag.symbolic.expr import And, Compare, Num, Or, Relation, Sym
 from trtdiag.symbolic.functions import RELATIONS
 
 _IN_PLACE = "  # in place of the assert"
+NOT_FLAG = "torch.sym_not(flag)"
 
 
 @dataclass(frozen=True)
@@ -242,16 +243,15 @@ def _line(
             positive = _positive(fact)
             if statement.asserted and positive:
                 return f"torch._check({statement.test}){_IN_PLACE}", place, None, None
-            flag = "flag" if positive else "torch.sym_not(flag)"
+            flag = "flag" if positive else NOT_FLAG
             return f"flag = {statement.test}; torch._check({flag})  # then branch on flag", place, None, None
-    symbols = ", ".join(unnamed)
     text = str(fact.xreplace({s: sympy.Symbol(sizes[str(s)]) for s in fact.free_symbols if str(s) in sizes}))
     if condition is not None:
         written = _as_written(fact)
         partly = LocalNames(frames[0]).named(written, {**sizes, **{u: u for u in unnamed}}) if frames else None
         text = to_text(partly or written)
     where = "inside torch" if origin is None else f"at {PurePath(origin.file).name}:{origin.line}; give it a name there"
-    return f"torch._check({text})  # {symbols}: made {where}", place, None, None
+    return f"torch._check({text})  # {', '.join(unnamed)}: made {where}", place, None, None
 
 
 def _positive(fact: Any) -> bool:
