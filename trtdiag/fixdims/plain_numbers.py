@@ -82,6 +82,8 @@ _INSTEAD_OF_ERROR = {
 }
 """By torch's words where it does not trace a line with a size, or has a condition that is not read (2.13)."""
 _IN_PYTHON = frozenset(["float", "int", "len", "bit_length", "Tensor", "FloatTensor", "LongTensor"])
+_ASKED_INSIDE = frozenset(["affine_grid", "fill_diagonal_", "kron", "take_along_dim"])
+"""Ops ask within these; of other calls a number is made before an op runs, so that no op by name has asked."""
 _OF_ITS_TENSOR = frozenset(["fill_diagonal_"])
 """The size is the tensor's, whatever the call is given."""
 _OPEN_IF_STRICT = frozenset(["math.sqrt", "float", "int", "len", "new_tensor"])
@@ -218,7 +220,7 @@ def no_number(reason: Reason, frame: Frame) -> str | None:
         return f"write torch.tensor([...]) in place of the list [...] in the index at {frame}: {code}"
     if match is not None and call is None and reason.by == PYTHON and _LIST_REPEATED.search(code):
         return f"write x.repeat(...) or x.expand(...) in place of the list that is repeated at {frame}: {code}"
-    if match is None or call is None:
+    if match is None or call is None or (reason.by.startswith("aten.") and call[1] not in _ASKED_INSIDE):
         return None
     size = match["size"]
     if reason.by == PYTHON and BRANCH.match(code) and re.search(rf"\b{match['value']}\b", code):
