@@ -277,12 +277,7 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
         ("h == 144", "y[[0, n]] = 0", OP, "torch.tensor([...]) in place of the list [...] in the index"),
         ("h == 144", "y = x[:, table[0]]", OP, None),
         # A mask of another size: attention compares sizes, and makes no number of one.
-        (
-            "h == 144",
-            "y = F.scaled_dot_product_attention(q, k, v, attn_mask=m, scale=0.5)",
-            "aten.scaled_dot_product_attention.default",
-            None,
-        ),
+        ("h == 144", "F.scaled_dot_product_attention(q, k, v, mask, scale=0.5)", "aten.add.Tensor", None),
         ("h == 144", "y = F.one_hot(i, 5) * mask", "aten.mul.Tensor", None),
         ("h == 144", "y = torch.kron(x, y)", "aten.size.default", INSTEAD_OF_NUMBER["kron"]),
     ],

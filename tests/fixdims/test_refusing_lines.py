@@ -11,13 +11,16 @@ from torch.export import Dim, export
 from torch.nn import functional
 
 import trtdiag
+from tests.fixdims.test_advice import ASKED, because, dim, only, plan
 from tests.harness.rows import each
 from tests.whole_file_kinds import NOT_FILES
 from trtdiag.dims.facts import GuardOrigin
+from trtdiag.dims.plan import DimDef
+from trtdiag.fixdims.fix import Outcome
 from trtdiag.fixdims.plain_numbers import taken_of_any_example
 from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.graph.source import Frame, Stack
-from trtdiag.symbolic import compare, floordiv
+from trtdiag.symbolic import Range, compare, floordiv
 from trtdiag.symbolic.expr import Relation, Sym
 
 SOURCE = """def forward(x):
@@ -204,7 +207,8 @@ def test_no_other_example_is_tried_where_a_call_takes_the_number_of_any() -> Non
 @each("value", [1, 6])
 def test_an_inner_size_of_1_is_not_what_a_call_takes(value: int) -> None:
     """torch itself asks for 1, and another example keeps more: a window of 2 stands in the line, not the size."""
-    origin = GuardOrigin.traced("ShapeEnv", Stack((Frame("net.py", 7, "forward", "x = F.max_pool2d(x, 2)"),)), "aten.x")
+    stack = Stack((Frame("net.py", 7, "forward", "x = F.max_pool2d(x, 2)"),))
+    origin = GuardOrigin(("ShapeEnv",), stack, branch=False)  # the number is made before an op runs: none is named
     condition = compare(Relation.EQ, floordiv(Sym("n"), 2), value)
     assert taken_of_any_example(condition, origin) is (value == 6)
 
@@ -218,6 +222,45 @@ def test_a_size_of_1_in_the_example_is_not_called_the_only_cause(listed: bool) -
     assert [reason.text for reason in change.why][1] == "n == 2: with another example"
     assert change.model_change is not None
     assert change.model_change.text.startswith("write the Python loop over n at ")
+
+
+class Subsampled(nn.Module):
+    """As encoders of speech begin; with a copy of what the last layer takes, as it is advised."""
+
+    def __init__(self, copied: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv1d(4, 4, 5, 2), nn.Conv1d(4, 4, 5, 2), nn.Linear(4, 4)
+        self.copied = copied
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.second(self.first(x)).transpose(1, 2)
+        return self.last(y.clone(memory_format=torch.contiguous_format) if self.copied else y)
+
+
+@each(
+    "row",
+    [
+        ("aten.linear.default", True),
+        ("aten._unsafe_view.default", True),
+        ("aten.add.Tensor", False),
+        ("a Python condition", False),
+    ],
+)
+def test_an_order_in_memory_that_is_kept_asks_for_a_copy(row: tuple[str, bool]) -> None:
+    by, said = row
+    one = only(ASKED, plan(DimDef("h", Range(140, 2160)), x_2=dim("h")), because("b*h != h", "y = self.last(y)", by))
+    assert (one is not None and "x.clone(memory_format=torch.contiguous_format)" in one.text) is said
+
+
+@pytest.mark.slow  # four exports; quick: for which reasons it is said
+def test_batches_of_one_that_the_order_in_memory_refuses_need_a_copy() -> None:
+    x, dims = torch.randn(2, 4, 64), ({0: Dim("b", min=1, max=8), 2: Dim("n", min=17, max=160)},)
+    before, after = (trtdiag.fix_dims(Subsampled(copied), (x,), dynamic_shapes=dims) for copied in (False, True))
+    (change,) = before.changes
+    assert (change.name, change.lost) == ("b", "b == 1: 1 values")
+    assert change.model_change is not None
+    assert change.model_change.text.startswith("write x.clone(memory_format=torch.contiguous_format) in place of x at")
+    assert (after.outcome, after.proven) == (Outcome.UNCHANGED, True)
 
 
 class Indexed(nn.Module):

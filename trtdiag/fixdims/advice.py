@@ -36,7 +36,12 @@ _OF_SIZES = re.compile(r"\.(?:shape|size\(\))\[[^\]]*\]")  # a slice of these is
 _FROM_THE_END = re.compile(r"[\[,]\s*-\s*([\w.]+)\s*:\s*[,\]]")
 _FROM_BEHIND = re.compile(r"[\[,]\s*-[^:\]]*:")
 _BY_SLICE = ("aten.slice.Tensor", "aten.as_strided.default")
+_MERGING = frozenset(
+    f"aten.{name}"
+    for name in ("_unsafe_view.default", "einsum.default", "flatten.using_ints", "linear.default", "matmul.default")
+)
 _ONE_END = re.compile(r"\S+ (<=|!=) \d+")
+_UNEQUAL = re.compile(r".*[A-Za-z].* != .*[A-Za-z].*", re.DOTALL)
 _BETWEEN_SIZES = re.compile(r".+ (==|!=|<=|>=) .*[A-Za-z].*", re.DOTALL)
 
 
@@ -144,8 +149,10 @@ def _change_of_line(change: Change, asked: Plan, final: Plan) -> Alternative | N
     before, after = asked.leaves.get(change.sites[0]), final.leaves.get(change.sites[0])
     if before is None or after is None or change.kind == "bound":
         return None
-    if change.kind not in ("related", "shared") and change.lost and (found := _copied_slice(change)):
-        return found
+    if change.kind not in ("related", "shared") and change.lost:
+        found = _copied_slice(change) or _copied_first(change)
+        if found is not None:
+            return found
     if change.kind == "related":
         return _made_inside(change, final)
     if change.kind == "shared" or not (change.lost or after.kind is LeafKind.STATIC):
@@ -190,6 +197,17 @@ def _copied_slice(change: Change) -> Alternative | None:
             why = "torch.export keeps whether the slice took all, for then it lies in memory without gaps"
             left = "; ".join(filter(None, ("sizes at which the slice is empty stay out", _left(change, frame))))
             return Alternative(f"{text}: {why}: {frame.code.strip()}", None, left)
+    return None
+
+
+def _copied_first(change: Change) -> Alternative | None:
+    """A copy of what is not in order, where an op merges its dims, and torch.export keeps how it lies then."""
+    for reason in change.why:
+        frame = _asking(reason)
+        if frame is not None and reason.by in _MERGING and _UNEQUAL.fullmatch(reason.text):
+            text = f"write x.clone(memory_format=torch.contiguous_format) in place of x at {frame}"
+            why = "torch.export keeps in which order the values lie there"
+            return Alternative(f"{text}: {why}: {frame.code.strip()}", None, _left(change, frame))
     return None
 
 
