@@ -81,6 +81,12 @@ class Compares(nn.Module):
         return y * 2 if y.shape[0] > k else y
 
 
+class Padded(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        y = F.pad(x, (0, n[0].item() + n[1].item()))
+        return y * 2 if y.shape[0] > 9 else y
+
+
 class Attends(nn.Module):
     def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(q, k, v)
@@ -131,6 +137,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
     "refused": lambda: (Refused(), (_r(7), torch.tensor([3, 2])), {}, {"x": {0: A}, "n": {0: A}}),
     "least": lambda: (Least(), (_r(7), torch.tensor(5)), {}, {"x": {0: Dim("n", min=4, max=31)}, "n": None}),
     "compares": lambda: (Compares(), (_r(7), torch.tensor([3, 2])), {}, {"x": {0: A}, "n": {0: A}}),
+    "padded": lambda: (Padded(), (_r(7), torch.tensor([3, 2])), {}, {"x": {0: A}, "n": None}),
     "attends": lambda: (Attends(), (_r(1, 2, 5, 8), _r(1, 2, 7, 8), _r(1, 2, 7, 8)), {}, ({2: A}, {2: A}, {2: A})),
     "quarters": lambda: (Quarters(), (_r(6, 10),), {}, {"x": {0: A, 1: A}}),
     "quarters named": lambda: (Quarters(), (_r(6, 10),), {}, {"x": {0: Dim("h", max=99), 1: Dim("w", max=99)}}),

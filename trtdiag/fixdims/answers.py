@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
@@ -109,7 +110,7 @@ def answer_of(
         outcome=outcome,
         dynamic_shapes=final.dynamic_shapes,
         asked_code=asked_code(structure) if original else spell(asked, structure).code,
-        checks=tuple(replace(check, condition=_named(found, check.condition)) for check in checks),
+        checks=tuple(_in_names(found, check) for check in checks),
         notes=(*fix.notes, *notes),
         args=final.args,
         kwargs=final.kwargs,
@@ -168,6 +169,14 @@ def _answer(
 def _named(found: SearchResult, text: str) -> str:
     """The words of torch or of a stage with sizes by the user's names."""
     return text if found.last is None else in_words(text, found.last.names)
+
+
+def _in_names(found: SearchResult, check: DataCheck) -> DataCheck:
+    """A check with its condition by the user's names, and its note, but for symbols that its code has."""
+    names = {} if found.last is None else found.last.names
+    in_code = set(re.findall(r"\w+", check.code))
+    outside = {symbol: name for symbol, name in names.items() if symbol not in in_code}
+    return replace(check, condition=_named(found, check.condition), note=in_words(check.note, outside))
 
 
 def _escapes(last: Tried) -> tuple[str, ...]:
