@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from trtdiag.frontend import fake_run
 from trtdiag.frontend.capture import capture
+from trtdiag.frontend.exact_sums import ExactSums
 from trtdiag.frontend.fake_call_cache import FakeCallCache
 from trtdiag.symbolic import free_symbols
 
@@ -71,6 +72,23 @@ def test_a_cache_of_another_mode_is_gone_on_with() -> None:
             made = several(weight, torch.empty(sizes))
         assert all(each.fake_mode is mode for each in made)  # type: ignore[attr-defined]  # all are fake
     assert ran.count["convolution"] + ran.count["conv2d"] == 2
+
+
+def test_conditions_are_run() -> None:
+    """torch refuses them within modes that do not say that they take such ops: no program with one ran on shapes."""
+
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = torch.ops.higher_order.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+        return y.new_zeros(3).index_add(0, torch.tensor([0, 2]), y)
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode, FakeCallCache(mode), fake_run._Counting() as counting, torch.no_grad():
+        assert branch(torch.empty(2)).shape == (3,)
+    assert counting.most == 3
+    x = torch.tensor([0.5, 2.0])
+    with ExactSums() as sums:
+        assert torch.equal(branch(x), torch.stack([x[0].sin(), torch.zeros(()), x[1].sin()]))
+    assert sums.used
 
 
 def test_points_of_one_program_share_calls_but_where_data_decide_sizes(monkeypatch: pytest.MonkeyPatch) -> None:

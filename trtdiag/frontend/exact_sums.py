@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Graph
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
@@ -25,6 +26,8 @@ class ExactSums(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         used: Whether there was one.
     """
 
+    supports_higher_order_operators = True  # conditions and loops are run as they are
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above
         self.used = False
@@ -33,6 +36,8 @@ class ExactSums(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         """Call an op."""
         del types
         given = dict(kwargs or {})
+        if not isinstance(func, OpOverload):
+            return func(*args, **given)
         written = written_arguments(func)
         if short_name(func) not in _SUMS or len(written) > 1 or args[0].dtype is not torch.float32:
             return func(*args, **given)

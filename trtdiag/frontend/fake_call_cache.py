@@ -48,6 +48,8 @@ class FakeCallCache(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         known: What another cache has found, of a mode without symbols; it learns what this one finds.
     """
 
+    supports_higher_order_operators = True  # conditions and loops are run
+
     def __init__(self, mode: FakeTensorMode, known: dict[Any, Any] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._mode = mode

@@ -167,6 +167,8 @@ def _of_any_layout(module: GraphModule) -> GraphModule:
 class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Notes the elements of the largest tensor that any op gives."""
 
+    supports_higher_order_operators = True  # of conditions and loops, what they give
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
