@@ -285,6 +285,22 @@ def test_a_program_that_fails_with_its_example_is_not_proven() -> None:
     assert fix.proof.detail.startswith("it fails at the example itself: IndexError")
 
 
+class DoubledWhereMany(torch.nn.Module):
+    """Goes another way for what an input holds."""
+
+    def forward(self, x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        number = count.item()
+        return x * 2 if number > 3 else x
+
+
+def test_a_check_of_an_integer_that_is_no_index_ends_no_range() -> None:
+    """It may be one, so that it was made small where sizes are small, and the assumed check refused it for that."""
+    dims = ({1: Dim("n", min=1, max=20)}, None)
+    fix = fix_dims(DoubledWhereMany(), (torch.randn(2, 9), torch.tensor(4)), dynamic_shapes=dims)
+    assert [check.code for check in fix.checks] == ["torch._check(number > 3)"]
+    assert not fix.changes
+
+
 class Placeholders(torch.nn.Module):
     """Two features for the two places that are kept for them in a text of any length, as models of images check."""
 

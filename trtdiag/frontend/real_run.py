@@ -81,22 +81,18 @@ class RealRunner(ShapeRunner):
     ) -> None:
         super().__init__(exported, inputs, args, kwargs)
         self._model = model
-        self.unlike = ""
-        self._compared_example = False
+        self.unlike, self._compared_example = "", False
         held = [*exported.state_dict.values(), *exported.constants.values(), *self._leaves]
         if any(isinstance(value, torch.Tensor) and value.is_meta for value in held):
             raise NotRunnableError("the model is on the meta device, without data")
         indices = index_inputs(exported)
-        self._pointing = [
-            tensor.placeholder in indices and isinstance(leaf, torch.Tensor) for leaf, tensor in self._pairs()
-        ]
+        self._pointing = [one.placeholder in indices and isinstance(leaf, torch.Tensor) for leaf, one in self._pairs()]
         self._whole = [getattr(each, "dtype", None) in _WHOLE for each in self._leaves]
         self._asserts = any(node.target is torch.ops.aten._assert_scalar.default for node in exported.graph.nodes)
         """Checks of sizes from data, which torch bounds as if no size were 0 or 1."""
-        self._maker = InputMaker(inputs, self._leaves, indices)
+        self._maker, self._no_indices = (InputMaker(inputs, self._leaves, each) for each in (indices, ()))
         self._known = {symbol for tensor in inputs for dim in tensor.dims for symbol in free_symbols(dim.expr)}
-        self._deadline = time.monotonic() + seconds
-        self._seconds = seconds
+        self._seconds, self._deadline = seconds, time.monotonic() + seconds
 
     @property
     def out_of_time(self) -> bool:
@@ -127,7 +123,11 @@ class RealRunner(ShapeRunner):
             return Ran(RunOutcome.UNRUN, why)
         low = not {0, 1}.isdisjoint(point.values())
         first = self._tried(self._maker.at(point))
-        if first.outcome is RunOutcome.UNDECIDED and self._taken_by_model(self._maker.at(point)):
+        # A check may ask for more than an index into such sizes can be, and what looks like an index may be none.
+        undecided = first.outcome is RunOutcome.UNDECIDED
+        if undecided and any(self._pointing) and self._tried(self._no_indices.at(point)).outcome is RunOutcome.PASSED:
+            return Ran(RunOutcome.PASSED)
+        if undecided and self._taken_by_model(self._maker.at(point)):
             return _refused(first)
         if low and self._asserts:
             zeros = self._tried(self._with_zeros(point, self._whole))
@@ -141,7 +141,7 @@ class RealRunner(ShapeRunner):
             if words:
                 return Ran(RunOutcome.REFUSED, words, Failing("a run beside the model"))
             return replace(first, compared=words is not None)
-        if first.outcome is not RunOutcome.UNDECIDED or not any(self._pointing):
+        if not undecided or not any(self._pointing):
             return first
         # Indices that were repeated from the example may not fit these sizes; 0 fits whatever is not empty.
         again = self._tried(self._with_zeros(point, self._pointing))
