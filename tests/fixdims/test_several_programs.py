@@ -142,11 +142,12 @@ def test_a_branch_on_a_size_becomes_two_programs(wide_fix: Fix) -> None:
 
 def test_examples_of_further_programs_keep_the_sizes_that_decide_nothing() -> None:
     """Sizes that chance drew made tensors of many GB, of each of which one was copied for an export."""
-    source = WideRows(), (torch.rand(2, 12, 3, 5),), {}, {"x": [Dim.AUTO] * 4}
+    source = WideRows(), (torch.rand(2, 12, 1, 5),), {}, {"x": [Dim.AUTO] * 4}
     fix = trtdiag.fix_dims(source, programs=2)
-    assert [program.args[0].shape[2:] for program in fix.programs if program.args] == [(3, 5), (3, 5)]
     assert fix.programs[1].args is not None
-    assert fix.programs[1].args[0].shape[0] == 2
+    rows, columns, *others = fix.programs[1].args[0].shape
+    assert columns > 24
+    assert (rows, *others) == (2, 2, 5)  # a hint takes no 1
 
 
 def test_lines_of_python_send_sizes_to_files(wide_fix: Fix) -> None:

@@ -170,10 +170,12 @@ class Seeds:
         return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
 
     def _as_example(self, point: Point, alike: Callable[[Points], Mask]) -> Point:
-        """``point`` with the example's sizes where that stays ``alike``: of chance alone all of them are thousands."""
-        for name, size in self.example.items() if self.example_asked else ():
-            moved = {**point, name: size}
-            if alike({each: np.array([value], dtype=np.int64) for each, value in moved.items()}).all():
+        """``point`` with the example's sizes, or asked ones next to them, where that stays ``alike``."""
+        for each in self.coordinates:
+            asked = window(each)
+            size = min(max(self.example.get(each.name, point[each.name]), asked.min or 0), asked.max or 0)
+            moved = {**point, each.name: size}
+            if alike({name: np.array([value], dtype=np.int64) for name, value in moved.items()}).all():
                 point = moved
         return point
 
