@@ -10,6 +10,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Iterator
 from enum import Enum
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -260,6 +261,21 @@ def test_advice_names_packages_once() -> None:
     )
     assert advice.count("import torchvision before") == 1
     assert "3.0" in advice
+
+
+def test_advice_names_the_module_that_registers_an_op(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As transformers, whose import registers nothing: --import of it was advised again where it was given."""
+    package = tmp_path / "late_ops"
+    (package / "parts").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('nothing of it is imported')")
+    (package / "other.py").write_text("OPS = ['late_ops::twice_as_much', 'late_ops.twice']")
+    (package / "parts" / "__init__.py").write_text("torch.library.define('late_ops::twice(Tensor x) -> Tensor')")
+    monkeypatch.syspath_prepend(tmp_path)
+    advice = advice_for(["torch.ops.late_ops.twice.default"], None)
+    assert advice == "import late_ops.parts before reading the file (trtdiag analyze --import late_ops.parts)"
+    unknown = advice_for(["torch.ops.late_ops.thrice.default"], None)
+    assert unknown.startswith("import late_ops before reading the file")
+    assert unknown.endswith("import the module that registers it")
 
 
 class Color(Enum):

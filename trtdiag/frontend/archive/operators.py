@@ -6,8 +6,12 @@ finds (``torch.hub.load``, ``torch.os.system``): here only registered operators 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -87,13 +91,42 @@ def _plain_functions() -> frozenset[str]:
 
 def advice_for(targets: Iterable[str], exporting_torch: str | None) -> str:
     """Which imports are missing, or that torch itself is too old."""
-    namespaces = dict.fromkeys(map(namespace_of, targets))
-    packages = list(dict.fromkeys(_PACKAGES.get(each, each) for each in namespaces if each is not None))
+    namespaces = {target: namespace_of(target) for target in targets}
+    registering = {
+        target: _registering(target) for target, each in namespaces.items() if each not in (None, *_PACKAGES)
+    }
+    packages = list(
+        dict.fromkeys(
+            registering.get(target) or _PACKAGES.get(each, each)
+            for target, each in namespaces.items()
+            if each is not None
+        )
+    )
     advice = []
     if packages:
         advice.append(f"import {', '.join(packages)} before reading the file (trtdiag analyze --import {packages[0]})")
-        if any(package not in _PACKAGES.values() for package in packages):
+        if any(package not in (*_PACKAGES.values(), *registering.values()) for package in packages):
             advice.append("where an op has no package of that name, import the module that registers it")
-    if None in namespaces:
+    if None in namespaces.values():
         advice.append(f"use the torch that exported the file ({exporting_torch or 'unknown'}); this one lacks its ops")
     return "; ".join(advice)
+
+
+def _registering(target: str) -> str | None:
+    """The module of the installed package of an op's namespace whose source names the op, as who registers it does.
+
+    The package's own import may leave it out: ``transformers`` imports what is asked for.  Nothing is imported here.
+    """
+    match = DISPATCHED.fullmatch(target)
+    if match is None:
+        return None
+    namespace, name = match[1], match[2]
+    named = re.compile(rf"""\b{namespace}::{name}["'(]""".encode())
+    with suppress(ValueError, OSError):  # what has no spec, as __main__; a file that cannot be read
+        spec = find_spec(namespace)
+        for folder in (spec and spec.submodule_search_locations) or ():
+            for path in sorted(Path(folder).rglob("*.py")):
+                if named.search(path.read_bytes()):
+                    parts = path.relative_to(folder).with_suffix("").parts
+                    return ".".join((namespace, *(part for part in parts if part != "__init__")))
+    return None
