@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.export import Dim
 
 import trtdiag
@@ -227,6 +228,29 @@ def test_a_size_that_is_rounded_to_digits_names_its_line_and_what_to_write(tmp_p
     for n in (2, 4, 5, 40):
         x = torch.randn(n, 3)
         assert torch.equal(module(x), x * round(n / 3, 1))
+
+
+class Applied(nn.Module):
+    """As transformers make a mask: entries of a tensor by indices under vmap."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with TransformGetItemToIndex():
+            entries = torch.vmap(torch.vmap(lambda row, column: x[row, column], (None, 0)), (0, None))
+            return entries(torch.arange(x.shape[0]), torch.arange(3)) + 1
+
+
+def test_an_applied_function_names_its_line_and_what_to_save(tmp_path: Path) -> None:
+    exported = torch.export.export(Applied(), (torch.randn(8, 3),), dynamic_shapes=({0: Dim("n", min=2, max=40)},))
+    with pytest.raises(ArtifactError) as caught:
+        save_program(exported, tmp_path / "m.pt2")
+    assert caught.value.because.startswith(f"the line {__file__}:")
+    assert caught.value.because.endswith("it applies an autograd.Function as one op, which torch.export does not save")
+    assert caught.value.fix.startswith("save program.run_decompositions({})")
+    save_program(exported.run_decompositions({}), tmp_path / "m.pt2")
+    trtdiag.save(trtdiag.compile(exported, backend="reference", min_segment_ops=0), tmp_path / "compiled.pt2")
+    x = torch.randn(5, 3)
+    for path in sorted(tmp_path.iterdir()):
+        assert torch.equal(torch.export.load(path).module()(x), x + 1), path
 
 
 class Bits(nn.Module):

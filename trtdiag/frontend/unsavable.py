@@ -39,7 +39,8 @@ class Unsavable:
 
 def unsavable_part(exported: ExportedProgram) -> Unsavable | None:
     """The first input, or line, or the result, that torch.export cannot save and read again; ``None``: all can be."""
-    return _nested_input(exported) or _input_layout(exported) or _decimal(exported) or _result(exported)
+    lines = _decimal(exported) or _applied(exported)
+    return _nested_input(exported) or _input_layout(exported) or lines or _result(exported)
 
 
 def _nested_input(exported: ExportedProgram) -> Unsavable | None:
@@ -105,6 +106,18 @@ def _decimal(exported: ExportedProgram) -> Unsavable | None:
                 f"round(x, {digits}) of a size is no op that torch.export saves",
                 f"write {instead}, whose last digit may differ where x is halfway",
             )
+    return None
+
+
+def _applied(exported: ExportedProgram) -> Unsavable | None:
+    """An ``autograd.Function`` that is applied: vmap's own, too, as transformers index masks under it."""
+    for node in exported.graph.find_nodes(op="call_function", target=torch.ops.higher_order.flat_apply):
+        frame = parse_stack(node.meta.get("stack_trace") or "").best
+        return Unsavable(
+            "an autograd.Function" if frame is None else f"the line {frame}",
+            "it applies an autograd.Function as one op, which torch.export does not save",
+            "save program.run_decompositions({}), or compile the program without a file between",
+        )
     return None
 
 
