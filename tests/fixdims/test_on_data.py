@@ -301,6 +301,20 @@ def test_a_check_of_an_integer_that_is_no_index_ends_no_range() -> None:
     assert not fix.changes
 
 
+class AnotherOfOne(torch.nn.Module):
+    """Checks an integer, and goes another way for a size of 1, of which torch leaves no guard."""
+
+    def forward(self, x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        torch._check(count.item() > 3)
+        return x * 3 if x.shape[1] == 1 else x * 2
+
+
+def test_sizes_that_run_with_the_integer_of_the_example_are_compared_with_the_model() -> None:
+    dims = ({1: Dim("n", min=1, max=20)}, None)
+    fix = fix_dims(AnotherOfOne(), (torch.randn(2, 9), torch.tensor(4)), dynamic_shapes=dims)
+    assert [change.after for change in fix.changes] == ["n: 2..20"]
+
+
 class Placeholders(torch.nn.Module):
     """Two features for the two places that are kept for them in a text of any length, as models of images check."""
 

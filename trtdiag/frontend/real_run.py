@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from io import StringIO
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from trtdiag.frontend.bounds_checked_run import BeyondTensorsError, trusted_call
 from trtdiag.frontend.failing_op import MOST_ELEMENTS, Failing, Search, StoppedError, Watch, too_many
 from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError, ShapeRunner, put_back, with_values
 from trtdiag.frontend.program import InputTensor
+from trtdiag.frontend.result_difference import difference
 from trtdiag.frontend.sized_inputs import SEED, InputMaker
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.symbolic import free_symbols
@@ -81,18 +82,23 @@ class RealRunner(ShapeRunner):
     ) -> None:
         super().__init__(exported, inputs, args, kwargs)
         self._model = model
-        self.unlike, self._compared_example = "", False
+        self.unlike = ""
+        self._compared_example = False
         held = [*exported.state_dict.values(), *exported.constants.values(), *self._leaves]
         if any(isinstance(value, torch.Tensor) and value.is_meta for value in held):
             raise NotRunnableError("the model is on the meta device, without data")
         indices = index_inputs(exported)
-        self._pointing = [one.placeholder in indices and isinstance(leaf, torch.Tensor) for leaf, one in self._pairs()]
+        self._pointing = [
+            tensor.placeholder in indices and isinstance(leaf, torch.Tensor) for leaf, tensor in self._pairs()
+        ]
         self._whole = [getattr(each, "dtype", None) in _WHOLE for each in self._leaves]
         self._asserts = any(node.target is torch.ops.aten._assert_scalar.default for node in exported.graph.nodes)
         """Checks of sizes from data, which torch bounds as if no size were 0 or 1."""
-        self._maker, self._no_indices = (InputMaker(inputs, self._leaves, each) for each in (indices, ()))
+        self._maker = InputMaker(inputs, self._leaves, indices)
+        self._without_indices = InputMaker(inputs, self._leaves, ())
         self._known = {symbol for tensor in inputs for dim in tensor.dims for symbol in free_symbols(dim.expr)}
-        self._seconds, self._deadline = seconds, time.monotonic() + seconds
+        self._deadline = time.monotonic() + seconds
+        self._seconds = seconds
 
     @property
     def out_of_time(self) -> bool:
@@ -122,14 +128,17 @@ class RealRunner(ShapeRunner):
         if why:
             return Ran(RunOutcome.UNRUN, why)
         low = not {0, 1}.isdisjoint(point.values())
-        first = self._tried(self._maker.at(point))
-        # A check may ask for more than an index into such sizes can be, and what looks like an index may be none.
+        leaves = self._maker.at(point)
+        first = self._tried(leaves)
+        if first.outcome is RunOutcome.UNDECIDED and any(self._pointing):
+            # A check may ask for more than an index into such sizes can be, and what looks like an index may be none.
+            other = self._without_indices.at(point)
+            again = self._tried(other)
+            leaves, first = (other, again) if again.outcome is RunOutcome.PASSED else (leaves, first)
         undecided = first.outcome is RunOutcome.UNDECIDED
-        if undecided and any(self._pointing) and self._tried(self._no_indices.at(point)).outcome is RunOutcome.PASSED:
-            return Ran(RunOutcome.PASSED)
-        if undecided and self._taken_by_model(self._maker.at(point)):
+        if undecided and self._taken_by_model(leaves):
             return _refused(first)
-        if low and self._asserts:
+        if low and self._asserts and self._takes_zeros:
             zeros = self._tried(self._with_zeros(point, self._whole))
             if zeros.outcome is RunOutcome.UNDECIDED and self._taken_by_model(self._with_zeros(point, self._whole)):
                 return _refused(zeros)
@@ -137,7 +146,7 @@ class RealRunner(ShapeRunner):
         early = time.monotonic() < self._deadline - self._seconds / 2
         if first.outcome is RunOutcome.PASSED and (beside_model or early or low):
             self._compare_example()
-            words, _raised = self._difference(self._maker.at(point), self._module)
+            words, _raised = self._difference(leaves, self._module)
             if words:
                 return Ran(RunOutcome.REFUSED, words, Failing("a run beside the model"))
             return replace(first, compared=words is not None)
@@ -147,9 +156,13 @@ class RealRunner(ShapeRunner):
         again = self._tried(self._with_zeros(point, self._pointing))
         return again if again.outcome is not RunOutcome.UNDECIDED else first
 
+    @cached_property
+    def _takes_zeros(self) -> bool:
+        """Whether no check of the program refuses zeros at the example: else they say nothing of other sizes."""
+        return self._tried(_zeros(self._leaves, self._whole)).outcome is not RunOutcome.UNDECIDED
+
     def _with_zeros(self, point: Mapping[str, int], which: Sequence[bool]) -> list[Any]:
-        leaves = zip(self._maker.at(point), which, strict=True)
-        return [torch.zeros_like(leaf) if zero else leaf for leaf, zero in leaves]
+        return _zeros(self._maker.at(point), which)
 
     def _compare_example(self) -> None:
         """Leave the model out of it where the program is another than it already at the example."""
@@ -248,53 +261,13 @@ class RealRunner(ShapeRunner):
             yield
 
 
+def _zeros(leaves: Sequence[Any], which: Sequence[bool]) -> list[Any]:
+    return [torch.zeros_like(leaf) if zero else leaf for leaf, zero in zip(leaves, which, strict=True)]
+
+
 def _refused(ran: Ran) -> Ran:
     return replace(ran, outcome=RunOutcome.REFUSED, words=f"{ran.words}, and the model takes the same")
 
 
 def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error, 'no message')}"
-
-
-# Whether a model gives the same as the program that was made of it: torch traces no path of its own for 0 and 1.
-
-
-RELATIVE = 2e-3
-"""Of the largest value.  Own choice: float32 sums in another order are off by less than 1e-4, float16 ones by 1e-3;
-another path is off by more than a tenth, or gives another shape."""
-
-
-def difference(program: Any, model: Any) -> str:
-    """How two results differ, in words; empty where they are the same.
-
-    Values that are no tensors and no numbers are not looked at.
-    """
-    for one, other in zip_longest(_compared(program), _compared(model)):
-        if one is None or other is None:
-            return "another number of outputs"
-        if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-            if isinstance(one, torch.Tensor) is not isinstance(other, torch.Tensor) or one != other:
-                return f"{_shown(one)} in the place of {_shown(other)}"
-            continue
-        if one.shape != other.shape or one.dtype is not other.dtype:
-            return f"{_shown(one)} in the place of {_shown(other)}"
-        if not _close(one, other):
-            return "other values"
-    return ""
-
-
-def _compared(result: Any) -> list[Any]:
-    return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor | int | float)]
-
-
-def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
-    if not one.is_floating_point() and not one.is_complex():
-        return torch.equal(one, other)
-    wide = torch.complex128 if one.is_complex() else torch.float64
-    first, second = one.detach().to(wide), other.detach().to(wide)
-    scale = float(second.abs().nan_to_num(posinf=0.0).max()) if second.numel() else 0.0
-    return torch.allclose(first, second, rtol=0, atol=RELATIVE * max(scale, 1e-3), equal_nan=True)
-
-
-def _shown(value: Any) -> str:
-    return f"an output of {list(value.shape)}" if isinstance(value, torch.Tensor) else str(value)
