@@ -16,9 +16,9 @@ from tests.harness.rows import each
 from tests.whole_file_kinds import NOT_FILES
 from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import DimDef
+from trtdiag.fixdims.branch_advice import only_refuses
 from trtdiag.fixdims.fix import Outcome
 from trtdiag.fixdims.plain_numbers import taken_of_any_example
-from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.graph.source import Frame, Stack
 from trtdiag.symbolic import Range, compare, floordiv
 from trtdiag.symbolic.expr import Relation, Sym

@@ -1,9 +1,10 @@
-"""What to write in the place of a Python branch that sizes decide."""
+"""Python branches that sizes decide: what to write in their place, and which do nothing but refuse."""
 
 from __future__ import annotations
 
 import ast
 import re
+from functools import lru_cache
 
 from trtdiag.dims.plan import Leaf, LeafKind
 from trtdiag.fixdims.fix import BRANCH, PYTHON, Reason
@@ -44,3 +45,27 @@ def _pads(frame: Frame) -> bool:
         if isinstance(node, ast.If) and node.test.lineno <= frame.line <= (node.test.end_lineno or 0):
             return not node.orelse and any(_PADS.search(ast.unparse(each)) for each in node.body)
     return False
+
+
+def only_refuses(frame: Frame | None) -> bool:
+    """Whether the line is an ``assert``, or an ``if`` one side of which ends in ``raise``.
+
+    An export that came through went the other way: the side that it did not take is the one that raises.
+    """
+    if frame is None:
+        return False
+    return any(first <= frame.line <= last for first, last in _refusing_lines(frame.file))
+
+
+@lru_cache(maxsize=256)
+def _refusing_lines(file: str) -> tuple[tuple[int, int], ...]:
+    """From which line to which the tests of such statements go."""
+    found = []
+    for node in syntax_nodes(file):
+        raises = isinstance(node, ast.Assert) or (
+            isinstance(node, ast.If)
+            and any(side and isinstance(side[-1], ast.Raise) for side in (node.body, node.orelse))
+        )
+        if raises and isinstance(node, ast.Assert | ast.If):
+            found.append((node.test.lineno, node.test.end_lineno or node.test.lineno))
+    return tuple(found)

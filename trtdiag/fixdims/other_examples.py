@@ -12,12 +12,12 @@ from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import dims_in, system_of
+from trtdiag.fixdims.branch_advice import only_refuses
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import BRANCH, Alternative
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
 from trtdiag.fixdims.plain_numbers import taken_of_any_example, taken_sizes
-from trtdiag.fixdims.several_programs.seeds import only_refuses
 from trtdiag.frontend.program import InputDim
 from trtdiag.symbolic import Range, children, compare, free_symbols, is_condition
 from trtdiag.symbolic.build import affine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from time import monotonic
 
 from trtdiag.dims.declare import declared
@@ -25,6 +26,7 @@ WORTH = 100
 MOST_TRIED_EACH = 6  # exports for one more program
 MOST_FAILED = 4  # ways that came to nothing, in all
 MOST_CHOICES = 4  # declarations compared before one is exported
+LEAST_CHOICES = 2  # of them for each way that an export went
 SOLVING_S = 2.0  # one of them
 
 
@@ -144,12 +146,9 @@ class Cover:
     def _best_inside(self) -> tuple[float, Part, Point, View] | None:
         """The declaration that adds most among those that the known conditions allow."""
         best: tuple[float, Part, Point, View] | None = None
-        tried = 0
+        choices = max(LEAST_CHOICES, MOST_CHOICES // len(self.views))
         for view in self.views:
-            for point, seen in self._seeds.inside(view, self._passed_over):
-                if tried >= MOST_CHOICES:
-                    return best
-                tried += 1
+            for point, seen in islice(self._seeds.inside(view, self._passed_over), choices):
                 part = self._solved(view, point)
                 if part is None:
                     continue

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import cycle
 from random import Random
 
 import numpy as np
@@ -15,10 +14,11 @@ from trtdiag.dims.joint_conditions import point_at
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.constraint_losses import Points
 from trtdiag.dims.solver_input import system_of
+from trtdiag.fixdims.branch_advice import only_refuses
 from trtdiag.fixdims.several_programs.admitted_sizes import Conditions, View, sizes_in
 from trtdiag.fixdims.several_programs.coordinates import Coordinate
 from trtdiag.fixdims.several_programs.coverage import OPEN_VALUES, free, members, sample, window
-from trtdiag.graph.source import Frame, Stack, syntax_nodes
+from trtdiag.graph.source import Stack
 from trtdiag.symbolic import evaluate_masked, free_symbols
 from trtdiag.symbolic.checked_arrays import IntArray
 from trtdiag.symbolic.expr import Compare, Condition, Relation
@@ -99,7 +99,7 @@ class Seeds:
         self._ties.append({name: values[inside] for name, values in points.items()})
 
     def inside(self, view: View, taken: Sequence[Conditions]) -> Iterator[tuple[Point, list[Conditions]]]:
-        """Points on the way of ``view`` that no program takes, nearest to the example first.
+        """Points on the way of ``view`` that no program takes: one next to the example, one by chance, and so on.
 
         What is appended to the list that comes with a point is not looked at again.
         """
@@ -107,8 +107,10 @@ class Seeds:
         for points in (self.points, *self._ties):
             left = self._left(points, allowed, taken)
             more: list[Conditions] = []
-            while left.any():
-                index = self._nearest(points, left)
+            for nearest in cycle((self._nearest, self._by_chance)):
+                if not left.any():
+                    break
+                index = nearest(points, left)
                 yield point_at(points, index), more
                 left[index] = False
                 for program in more:
@@ -190,6 +192,11 @@ class Seeds:
                     left &= points[each.name] * scale + offset >= LEAST_SIZE
         return left
 
+    def _by_chance(self, points: Points, among: Mask) -> int:
+        """One of them: by chance where most are, so that around it more is left than at a corner."""
+        places = np.flatnonzero(among)
+        return int(places[len(places) // 2])
+
     def _nearest(self, points: Mapping[str, IntArray], among: Mask, worth: float = 0.0) -> int:
         """The point whose sizes are fewest times larger or smaller than the example's.
 
@@ -269,30 +276,3 @@ def _values(coordinates: Sequence[Coordinate], examples: Mapping[str, int]) -> P
             scale, offset = each.lines[each.site]
             found[each.name] = (examples[each.site] - offset) // scale
     return found
-
-
-# Whether the other side of a Python condition does nothing but refuse: no program can come of it.
-
-
-def only_refuses(frame: Frame | None) -> bool:
-    """Whether the line is an ``assert``, or an ``if`` one side of which ends in ``raise``.
-
-    An export that came through went the other way: the side that it did not take is the one that raises.
-    """
-    if frame is None:
-        return False
-    return any(first <= frame.line <= last for first, last in _refusing_lines(frame.file))
-
-
-@lru_cache(maxsize=256)
-def _refusing_lines(file: str) -> tuple[tuple[int, int], ...]:
-    """From which line to which the tests of such statements go."""
-    found = []
-    for node in syntax_nodes(file):
-        raises = isinstance(node, ast.Assert) or (
-            isinstance(node, ast.If)
-            and any(side and isinstance(side[-1], ast.Raise) for side in (node.body, node.orelse))
-        )
-        if raises and isinstance(node, ast.Assert | ast.If):
-            found.append((node.test.lineno, node.test.end_lineno or node.test.lineno))
-    return tuple(found)
