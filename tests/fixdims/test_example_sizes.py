@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.export import Dim
 from torch.utils import _pytree as pytree
 
+import trtdiag
 from tests.fixdims.structure_cases import CASES, Box, Pair, Rest, Sample, Two, t
 from tests.harness.rows import each
 from trtdiag.dims.dynamic_shapes.asked import structure_of
@@ -145,3 +147,21 @@ def test_module_runs_on_resized_inputs() -> None:
     recipe = Recipe(Two(), ({"a": [t(3, 5)]}, t(7)), {}, None)
     args, kwargs = resized(recipe.args, recipe.kwargs, recipe.parameter_names(), {"x['a'][0].shape[0]": 4})
     assert recipe.module(*args, **kwargs) == 4 * 5 + 7
+
+
+class EvenBothWays(torch.nn.Module):
+    """Takes heights and widths whose quarters, rounded, are even: half of the residues modulo 8 each."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if ((x.shape[1] - 1) // 4 + 1) % 2 or ((x.shape[2] - 1) // 4 + 1) % 2:
+            raise ValueError("even numbers of rows and columns are needed")
+        return x.relu()
+
+
+@pytest.mark.slow  # quick: what decides nothing, in test_several_programs.py
+def test_further_programs_have_examples_next_to_the_given_one() -> None:
+    """Of sizes by chance the nearest was far off: a program of 1 MB was saved with an example of 100 MB."""
+    dims = {"x": {1: Dim("h", min=4, max=4000), 2: Dim("w", min=4, max=4000)}}
+    fix = trtdiag.fix_dims((EvenBothWays(), (torch.rand(1, 24, 32),), {}, dims), programs=3)
+    assert len(fix.programs) == 3
+    assert all(max(program.args[0].shape) <= 40 for program in fix.programs if program.args)

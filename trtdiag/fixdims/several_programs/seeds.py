@@ -25,6 +25,8 @@ from trtdiag.symbolic.expr import Compare, Condition, Relation
 from trtdiag.symbolic.patterns import Mask
 
 SAMPLED = 1 << 14
+BESIDE = 1 << 10
+"""Sizes above the example's that are tried for one, where a Dim leaves out the example's own."""
 DIVISORS = tuple(range(2, 17))
 DIVISOR_WORTH = (0.0, 0.35, 1.0)
 """How many times (as a logarithm) farther off a size may be for each of ``DIVISORS`` that divides it.  Own choice: from
@@ -134,7 +136,7 @@ class Seeds:
         for points in (self.points, *self._ties):
             left = left_of(points)
             if left.any():
-                return self._as_example(point_at(points, self._nearest(points, left)), left_of)
+                return self._as_example(point_at(points, self._nearest(points, left)), left_of, BESIDE)
         return None
 
     def elsewhere(
@@ -171,14 +173,16 @@ class Seeds:
             found.append(OtherWay(broken_here, dict(reversed(chosen)), share, ways))
         return sorted(found, key=lambda way: (-way.share, sorted(way.points[0].items())))
 
-    def _as_example(self, point: Point, alike: Callable[[Points], Mask]) -> Point:
+    def _as_example(self, point: Point, alike: Callable[[Points], Mask], beside: int = 0) -> Point:
         """``point`` with the example's sizes, or asked ones next to them, where that stays ``alike``."""
         for each in self.coordinates:
             asked = window(each)
             size = min(max(self.example.get(each.name, point[each.name]), asked.min or 0), asked.max or 0)
-            moved = {**point, each.name: size}
-            if alike({name: np.array([value], dtype=np.int64) for name, value in moved.items()}).all():
-                point = moved
+            sizes = np.arange(size, max(size, min(point[each.name], size + beside)) + 1)
+            moved = {name: np.full(len(sizes), value, dtype=np.int64) for name, value in point.items()}
+            fits = alike({**moved, each.name: sizes})
+            if fits.any():
+                point = {**point, each.name: int(sizes[int(np.argmax(fits))])}
         return point
 
     def _left(self, points: Mapping[str, IntArray], inside: Conditions, taken: Sequence[Conditions]) -> Mask:
