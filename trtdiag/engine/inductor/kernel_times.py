@@ -1,8 +1,8 @@
 """How AOTInductor times a GPU's kernels to choose among them: as they run in a program, one right behind the other.
 
-PyTorch times each run with the GPU's cache emptied and the host in the way: the GPU waits until the host has launched
-the kernel, which takes longer than a short kernel runs (10 to 20 us and 5 us on a host of an H200), so of two kernels
-of gelu the slower one, by a quarter, was taken as often.
+PyTorch times each run with the GPU's cache emptied and the host in the way: the GPU may wait until the host has
+launched the kernel, which takes longer than a short one runs (about 20 us and 5 us on a host of an H200).  Of two
+kernels of gelu it took the slower one, by a quarter, in one run and the faster in another (ADR 57).
 """
 
 from __future__ import annotations
