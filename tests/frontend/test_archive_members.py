@@ -272,7 +272,7 @@ def test_advice_names_the_module_that_registers_an_op(tmp_path: Path, monkeypatc
     (package / "parts" / "__init__.py").write_text("torch.library.define('late_ops::twice(Tensor x) -> Tensor')")
     monkeypatch.syspath_prepend(tmp_path)
     advice = advice_for(["torch.ops.late_ops.twice.default"], None)
-    assert advice == "import late_ops.parts before reading the file (trtdiag analyze --import late_ops.parts)"
+    assert advice == "import late_ops.parts before reading the file (option --import late_ops.parts)"
     unknown = advice_for(["torch.ops.late_ops.thrice.default"], None)
     assert unknown.startswith("import late_ops before reading the file")
     assert unknown.endswith("import the module that registers it")

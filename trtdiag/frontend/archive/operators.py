@@ -104,7 +104,7 @@ def advice_for(targets: Iterable[str], exporting_torch: str | None) -> str:
     )
     advice = []
     if packages:
-        advice.append(f"import {', '.join(packages)} before reading the file (trtdiag analyze --import {packages[0]})")
+        advice.append(f"import {', '.join(packages)} before reading the file (option --import {packages[0]})")
         if any(package not in (*_PACKAGES.values(), *registering.values()) for package in packages):
             advice.append("where an op has no package of that name, import the module that registers it")
     if None in namespaces.values():
