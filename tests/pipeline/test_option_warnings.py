@@ -130,6 +130,10 @@ def test_what_a_backend_does_not_have(name: str) -> None:
     assert not list(without_effect(CompileOptions(**{name: usual}), "reference"))
 
 
+def test_no_graphs_are_what_every_backend_has() -> None:
+    assert not list(without_effect(CompileOptions(cuda_graphs=0, optimize="latency"), "reference"))
+
+
 def test_runs_are_recorded_once() -> None:
     found = list(without_effect(CompileOptions(cuda_graphs=3, rtx_cuda_graphs=True), "tensorrt-rtx"))
     assert [(each.option, each.why) for each in found] == [
