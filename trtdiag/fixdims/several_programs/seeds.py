@@ -145,7 +145,7 @@ class Seeds:
         """The other ways that conditions send sizes which no program takes, those of most sizes first."""
         told = _Told(views)
         left = self._left(self.points, (), taken) & told.crossed(self.points)
-        if not left.any():
+        if not left.any() or not told.keys:
             return []
         broken, hurdles = told.broken(self.points), told.hurdles(self.points)
         patterns, index = np.unique(broken[:, left], axis=1, return_inverse=True)
