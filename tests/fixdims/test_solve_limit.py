@@ -91,3 +91,13 @@ def test_what_is_run_beside_an_export_is_bounded_and_counts() -> None:
     counted = Allowance(600.0)
     Search(plan, {}, lambda _plan, _why: replace(tried, own_seconds=700.0), 1, solving=counted).run()
     assert counted.look()
+
+
+def test_a_search_without_a_limit_says_why_an_export_gave_no_answer() -> None:
+    """The limit that it has not was put into words: a TypeError for each further program whose process ended."""
+    asked = structure_of(recipe := recipe_of((models.EverySecond(), ARGS, {}, SPEC), "test"))
+    plan = asked_plan(asked)
+    tried = trial(recipe, plan, None, lambda: planned(recipe, asked, plan))
+    found = Search(plan, {}, lambda _plan, _why: "the process was killed", 2, tried).run()
+    assert not found.confirmed
+    assert "the export gave no answer: the process was killed" in found.notes

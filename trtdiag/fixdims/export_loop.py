@@ -295,6 +295,6 @@ class Search:
         self.found.plan, self.found.confirmed = plan, False
         if plan is None:
             self.found.failure = why
-        elif why != self.solving.words:
+        elif not self.solving.reached or why != self.solving.words:
             self.found.notes.append(f"the export gave no answer: {why}")
         return self.found
