@@ -87,3 +87,18 @@ def test_the_length_of_a_recurrent_layer_is_one_number() -> None:
     assert "at net.py:7 step by step, 36 times" in one.text
     own = because("h // 4 == 36", "a, b = torch.tensor_split(y, n)", "aten.tensor_split.sections")
     assert only(ASKED, STATIC, own) is None
+
+
+class _Parts(torch.nn.Module):
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
+        counts = lengths.tolist()
+        return [x[:count] for count in counts]
+
+
+def test_a_list_of_numbers_is_no_recurrent_layer() -> None:
+    dims = {"x": None, "lengths": {0: Dim("n", min=1, max=6)}}
+    fix = fix_dims(_Parts(), (torch.randn(9), torch.tensor([2, 5, 7])), dynamic_shapes=dims)
+    (change,) = fix.changes
+    assert change.model_change is not None
+    assert change.model_change.text.startswith("write the Python loop over n at ")
+    assert "counts = lengths.tolist()" in change.model_change.text

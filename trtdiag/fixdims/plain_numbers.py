@@ -107,7 +107,7 @@ _LIST_AS_INDEX = re.compile(r"[\w\])]\[(?:[^\[\]]*[,\s])?\[")
 _BY_STEPS = "aten.tensor_split.sections"
 """What loops over tensors, LSTM, GRU and RNN go step by step by (torch 2.13), where the line has no such call."""
 _RANGE = re.compile(r"\bfor\b.+\bin range\(")
-_LOOPS = frozenset(["unbind", "list", "tuple", "zip", "enumerate", "iter", "map", "reversed", "sum"])
+_LOOPS = frozenset(["unbind", "list", "tuple", "zip", "enumerate", "iter", "map", "reversed", "sum", "tolist"])
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
 _IS_NUMBER = re.compile(r"(?P<size>.+) == (?P<value>\d+)(?: / \d+)?(?:: .*)?", re.DOTALL)
 
