@@ -80,3 +80,19 @@ def test_a_limit_of_the_model_is_no_reason_for_another_example() -> None:
     assert not any("another example" in step for step in steps)
     assert dict(fix.plan.sizes) == {}
     assert change(fix, "n").kept == (319 - 64 + 1, 8161)
+
+
+class Rest(nn.Module):
+    """As many rows as the example has beyond the first two: none."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(x.shape[0] - 2, 3) + x.sum()
+
+
+def test_a_range_of_which_one_size_is_left_is_a_number() -> None:
+    """Of 1 and 2 a run leaves 2; a Dim of one value was spelled, which is none: a ValueError."""
+    fix = fix_dims(Rest(), (torch.randn(2, 3),), dynamic_shapes=({0: Dim("n", min=1, max=30)},))
+    assert fix.proven
+    assert fix.dynamic_shapes == ({0: 2},)
+    x = torch.randn(2, 3)
+    assert torch.equal(fix.program.module()(x), Rest()(x))

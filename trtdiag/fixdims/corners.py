@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trtdiag.dims.plan import DimDef, Leaf, LeafKind, Plan
-from trtdiag.dims.solver_input import dims_in, system_of
+from trtdiag.dims.solver_input import asked_range, dims_in, system_of
 from trtdiag.fixdims.export_result import Corner, Tried
 from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.notes import Notebook
@@ -15,6 +15,7 @@ from trtdiag.symbolic import BoundsCache, free_symbols
 from trtdiag.symbolic.build import affine
 from trtdiag.symbolic.expr import Num
 from trtdiag.symbolic.ranges import Range
+from trtdiag.symbolic.text import in_words
 
 HINTS = (LeafKind.AUTO, LeafKind.DYNAMIC)
 
@@ -50,7 +51,7 @@ def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
         if line is None or line[0] not in blamed:
             continue
         value = next(corner.point[line[0]] for corner in refused if corner.point.get(line[0]) in (0, 1))
-        notebook.of(dim.site).because([_why(refused[0].refusal, dict(refused[0].sizes))])
+        notebook.of(dim.site).because([_why(in_words(refused[0].refusal, tried.names), dict(refused[0].sizes))])
         if leaf.kind is LeafKind.DIM:
             old = definitions[leaf.root].range
             root = (line[1] * value + line[2] - leaf.offset) // leaf.scale
@@ -58,7 +59,13 @@ def raised_minimum(plan: Plan, tried: Tried, notebook: Notebook) -> Plan | None:
         else:
             leaves[dim.site] = replace(leaf, range=_above(leaf.range, value))
         changed = True
-    return Plan(tuple(definitions.values()), leaves, plan.sizes) if changed else None
+    return _without_single(Plan(tuple(definitions.values()), leaves, plan.sizes)) if changed else None
+
+
+def _without_single(plan: Plan) -> Plan:
+    """The plan with a number in the place of each range of one size: torch takes no such Dim."""
+    ranges = {site: asked_range(leaf, plan) for site, leaf in plan.leaves.items()}
+    return plan.with_static({site: range_.single for site, range_ in ranges.items() if range_.single is not None})
 
 
 def named_instead(plan: Plan, asked: Plan, tried: Tried) -> Plan | None:
