@@ -332,3 +332,43 @@ def test_a_check_of_what_the_inputs_hold_ends_no_range() -> None:
     assert fix.outcome is Outcome.UNCHANGED
     (note,) = fix.confirmation.not_on_data
     assert "what the inputs hold" in note
+
+
+class PositiveAlone(torch.nn.Module):
+    """Keeps what is positive, where that is more than three."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = x.gt(0).nonzero()
+        if found.shape[0] > 3:
+            return found * 2
+        return found
+
+
+def test_a_check_that_the_model_does_not_have_yet_ends_no_range() -> None:
+    """Few drawn numbers are positive, and the model, which goes its other way then, was the measure: n >= 8."""
+    x = torch.tensor([1.0, -1.0, 2.0, 3.0, 4.0, -5.0, 6.0, 7.0, 8.0, 9.0, -2.0, 5.0])
+    fix = fix_dims(PositiveAlone(), (x,), dynamic_shapes=({0: Dim("n", min=1, max=40)},))
+    assert [check.code for check in fix.checks] == ["torch._check(found.shape[0] > 3)"]
+    assert fix.plan.defs[0].range.min == 4  # of fewer numbers no more than 3 are positive
+    (change,) = fix.changes
+    assert not any("u0" in reason.text for reason in change.why)
+
+
+class ManyPositive(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = x.gt(0).nonzero().squeeze(1)
+        torch._check(found.shape[0] > 6)
+        return found * 2
+
+
+def test_a_check_of_more_than_sizes_let_there_be_ends_the_range() -> None:
+    """Sizes of 1 were left out for it, and 2 were refused then: nothing was proven."""
+    fix = fix_dims(ManyPositive(), (torch.ones(12),), dynamic_shapes=({0: Dim("n", min=1, max=40)},))
+    assert fix.proven
+    assert fix.plan.defs[0].range.min == 7
+    (change,) = fix.changes
+    (line,) = {reason.stack.best.code for reason in change.why if reason.stack.best is not None}
+    assert "nonzero()" in line
+    program = fix.program.module()
+    for size in (7, 8, 31, 40):
+        assert program(torch.ones(size)).tolist() == [2 * index for index in range(size)]

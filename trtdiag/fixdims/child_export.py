@@ -97,7 +97,8 @@ def trial(
     exported = program.exported
     if exported is not None:
         left_s = min(limit_s - (time.monotonic() - started), own_s - (time.thread_time() - began))
-        tried = ran(tried, exported, plan, used, left_s, on_data=not one_way)
+        checked = recorder is not None and bool(recorder.checks)
+        tried = ran(tried, exported, plan, used, left_s, on_data=not one_way, assumed=checked)
     elif not (tried.finished or plan.groups() or no_child()):  # no dims are left that could be the reason
         tried = replace(tried, without_export=_said_without_export(used))
     return replace(tried, own_seconds=time.thread_time() - began)
@@ -117,11 +118,19 @@ def _said_without_export(used: Recipe) -> str | None:
 
 
 def ran(
-    tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, limit_s: float, *, on_data: bool = True
+    tried: Tried,
+    exported: ExportedProgram,
+    plan: Plan,
+    used: Recipe,
+    limit_s: float,
+    *,
+    on_data: bool = True,
+    assumed: bool = False,
 ) -> Tried:
     """``tried`` with what its program says at sizes of ``plan``: smallest and largest on shapes, others on tensors.
 
     A program in which a branch on data was assumed refuses other inputs for what they hold: it is run on none.
+    With other checks ``assumed``, which the model does not have yet, the model is no measure of what they refuse.
     """
     started = time.monotonic()
     corners: list[Corner] = []
@@ -147,7 +156,7 @@ def ran(
     if not on_data:
         return replace(on_shapes, on_data=OnData(unrun="a branch on data was assumed, which other inputs may not take"))
     seconds = min(SECONDS_ON_DATA, (limit_s - (time.monotonic() - started)) / 2)
-    return run_on_data(on_shapes, exported, plan, used, seconds)
+    return run_on_data(on_shapes, exported, plan, used, seconds, assumed=assumed)
 
 
 def _rounded(tried: Tried, box: Mapping[str, Range], others: Mapping[str, int]) -> Iterator[dict[str, int]]:

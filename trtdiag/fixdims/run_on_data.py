@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -33,7 +33,9 @@ HALVINGS = 8
 """Of the way from sizes that are too large back to the smallest."""
 
 
-def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, seconds: float) -> Tried:
+def run_on_data(
+    tried: Tried, exported: ExportedProgram, plan: Plan, used: Recipe, seconds: float, *, assumed: bool = False
+) -> Tried:
     """``tried`` with what its program says to tensors of sizes of ``plan``, small ones first.
 
     What it turns out to ask of its sizes is added to the conditions: two that must be equal, a least or a greatest.
@@ -44,9 +46,10 @@ def run_on_data(tried: Tried, exported: ExportedProgram, plan: Plan, used: Recip
         plan: What it was exported with.
         used: The recipe of the export: example inputs.
         seconds: For all runs together.
+        assumed: Whether the program has checks that the model does not have yet.
     """
     try:
-        runner = RealRunner(exported, tried.inputs, used.args, used.kwargs, seconds, used.module)
+        runner = RealRunner(exported, tried.inputs, used.args, used.kwargs, seconds, used.module, assumed=assumed)
         runner.check_example(tried.hints)
     except NotRunnableError as error:
         unseen = "nothing was compared with it" if tried.escapes else ""
@@ -80,7 +83,8 @@ class _Search:
         return len(self._choice().free) == 1
 
     def run(self) -> None:
-        """Small sizes that are unequal, then the least, then the greatest that are not too large."""
+        """Ends that shapes refuse, small sizes that are unequal, least, and the greatest that are not too large."""
+        self._refused_by_shapes()
         base = self._unequal()
         # What shapes alone refuse is known already, and mended before the next try.
         if base is None or any(corner.refusal for corner in self._tried.corners):
@@ -101,6 +105,28 @@ class _Search:
         if largest is not None and ran.outcome is not RunOutcome.UNRUN:
             self.runs.append(self._as_run(largest, ran))
             self._bounded(base, largest, ran)
+
+    def _refused_by_shapes(self) -> None:
+        """Note the end of a range beyond which shapes alone refuse: a check asks for more than sizes let there be.
+
+        Of sizes of 0 and 1 that is mended before, and what is refused between the ends has no end.
+        """
+        example = {symbol: self._tried.hints[symbol] for symbol in self._box if symbol in self._tried.hints}
+        for corner in self._tried.corners if example.keys() == self._box.keys() else ():
+            at_ends = all(value in (self._box[s].min, self._box[s].max) for s, value in corner.point.items())
+            if corner.refusal and at_ends and {0, 1}.isdisjoint(corner.point.values()) and not self.found:
+                self._bounded(example, dict(corner.point), Ran(RunOutcome.REFUSED), self._on_shapes)
+
+    def _on_shapes(self, point: Point) -> Ran:
+        """A run on shapes; it is refused by the op at which tensors fail, too: of guards no end is looked for."""
+        try:
+            refusal = self._runner.refusal(point)
+        except NotRunnableError as error:
+            return Ran(RunOutcome.UNRUN, str(error))
+        if not refusal:
+            return Ran(RunOutcome.PASSED)
+        ran = self._runner.run(point)
+        return replace(ran, outcome=RunOutcome.REFUSED if ran.failing.op else RunOutcome.UNRUN, words=refusal)
 
     def unseen_of_model(self) -> str:
         """Compare with the model at all sizes, where they are few; at how many that was not done, empty where at none.
@@ -176,7 +202,7 @@ class _Search:
         past = [ran.outcome is RunOutcome.PASSED or bool(ran.failing.node) for ran in outcomes]
         return bool(outcomes) and all(past) and all(ran.failing.node != node for ran in outcomes)
 
-    def _bounded(self, base: Point, point: Point, ran: Ran) -> None:
+    def _bounded(self, base: Point, point: Point, ran: Ran, run: Callable[[Point], Ran] | None = None) -> None:
         """Note the least or greatest value of each symbol that is refused when it alone moves to ``point``.
 
         Where none is, sizes are refused together (height and width of 1 at once): then of the symbol that is refused
@@ -184,22 +210,24 @@ class _Search:
         """
         if ran.outcome is not RunOutcome.REFUSED:
             return
-        choice = self._choice()
-        alone = [self._ended(choice, base, point, symbol) for symbol in choice.free]
+        choice, run = self._choice(), run or self._runner.run
+        alone = [self._ended(choice, base, point, symbol, run) for symbol in choice.free]
         if any(alone):
             return
         at = base
         for symbol in choice.free:
-            if self._ended(choice, at, point, symbol):
+            if self._ended(choice, at, point, symbol, run):
                 return
             moved = choice.moved(at, symbol, point[symbol])
             at = at if moved is None else moved
 
-    def _ended(self, choice: UnequalPoints, base: Point, point: Point, symbol: str) -> bool:
+    def _ended(
+        self, choice: UnequalPoints, base: Point, point: Point, symbol: str, run: Callable[[Point], Ran]
+    ) -> bool:
         """Whether it is refused to move one symbol from ``base`` to its value at ``point``; then its end is noted."""
         taken, refused = base[symbol], point[symbol]
         moved = None if taken == refused else choice.moved(base, symbol, refused)
-        ended = None if moved is None else self._runner.run(moved)
+        ended = None if moved is None else run(moved)
         if moved is None or ended is None or ended.outcome is not RunOutcome.REFUSED:
             return False
         first = (moved, ended)
@@ -207,7 +235,7 @@ class _Search:
             moved = choice.moved(base, symbol, (taken + refused) // 2)
             if moved is None:
                 return True
-            ended = self._runner.run(moved)
+            ended = run(moved)
             if ended.outcome is RunOutcome.REFUSED:
                 refused, first = moved[symbol], (moved, ended)
             elif ended.outcome is RunOutcome.PASSED:

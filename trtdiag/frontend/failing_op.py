@@ -110,7 +110,7 @@ class Search(Interpreter):
         values = [value for source in node.all_input_nodes for value in self._reader.read(source)]
         dims = tuple(value.dims for value in values if isinstance(value, TensorValue))
         name = "" if node.op == "call_module" else target_name(node.target)
-        return Failing(name, node.name, origin_of(node).stack, dims)
+        return Failing(name, node.name, _user_stack(node), dims)
 
     def by_sizes(self, node: Node, error: Exception) -> bool:
         """Whether the node fails whatever the inputs hold, and none of its sizes comes from what they hold."""
@@ -157,6 +157,17 @@ class Search(Interpreter):
             return False
         indices = pytree.tree_leaves(map_arg(node.args[1], self.env.get))
         return any(isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.bool, torch.uint8) for leaf in indices)
+
+
+def _user_stack(node: Node) -> Stack:
+    """The lines of a node; of a check that torch itself wrote into the graph those of what it asks about."""
+    waiting = [node]
+    for here in waiting:
+        stack = origin_of(here).stack
+        if stack.best is not None:
+            return stack
+        waiting += [each for each in here.all_input_nodes if each not in waiting]
+    return origin_of(node).stack
 
 
 def _always_fails(op: Any, given: Callable[[Callable[[Any], Any]], Any]) -> bool:
