@@ -12,7 +12,12 @@ from torch.export import Dim
 
 import trtdiag
 from tests.compiling.staying_ops import ALL, FASTER, NONE, Picks, timed
+from trtdiag.engine.inductor.compile_segment import compiled_bytes
 from trtdiag.engine.inductor.kernel_times import busy_ms
+from trtdiag.engine.inductor.package import Package
+from trtdiag.engine.inductor.runner import CompiledCode
+from trtdiag.engine.inductor.segment_graphs import SegmentGraphs
+from trtdiag.engine.tensorrt.gpu import Gpu, Replay, Work
 from trtdiag.options import CompileOptions, PartitionOptions
 from trtdiag.pipeline.compile import compile_in_stages
 from trtdiag.targets import installed_version
@@ -50,12 +55,43 @@ def test_both_ways_of_each_block_run_and_the_program_agrees(device: str, tmp_pat
     for block in state.optimization.blocks:
         assert {*block.times_ms} == {"tensorrt", "inductor"}, block
     trtdiag.save(state.compiled, tmp_path / "fastest.pt2")
-    loaded = trtdiag.load(tmp_path / "fastest.pt2")
-    for shape in ((1, 3, 8, 8), (3, 3, 37, 41), (5, 3, 65, 67)):
-        given = torch.randn(shape)
-        expected = module(given.to(device)).cuda()
-        # float32, sums of at most 72 terms in another order
-        torch.testing.assert_close(loaded(given.cuda()), expected, rtol=1e-3, atol=1e-4)
+    for loaded in (trtdiag.load(tmp_path / "fastest.pt2"), torch.export.load(tmp_path / "fastest.pt2").module()):
+        for shape in ((1, 3, 8, 8), (3, 3, 37, 41), (5, 3, 65, 67)):
+            for _ in range(4):  # the second is recorded, and those behind it are replayed
+                given = torch.randn(shape)
+                expected = module(given.to(device)).cuda()
+                # float32, sums of at most 72 terms in another order
+                torch.testing.assert_close(loaded(given.cuda()), expected, rtol=1e-3, atol=1e-4)
+
+
+class CountingGpu(Gpu):
+    recorded = 0
+
+    def record(self, device: torch.device, work: Work) -> Replay:
+        self.recorded += 1
+        return super().record(device, work)
+
+
+def test_compiled_code_is_replayed_and_agrees() -> None:
+    torch.manual_seed(7)
+    module, x, gpu = Net().eval().cuda(), torch.randn(2, 3, 32, 34, device="cuda"), CountingGpu()
+    dims = ({0: Dim("batch", min=1, max=5), 2: Dim("high", min=8, max=65), 3: Dim("wide", min=8, max=67)},)
+    blob = compiled_bytes(torch.export.export(module, (x,), dynamic_shapes=dims), "cuda", graphs=2)
+    device = torch.device("cuda", torch.cuda.current_device())
+    made = Package.read(blob)
+    code = CompiledCode(made, device)
+    graphs = SegmentGraphs(lambda inputs: tuple(code(inputs)), device, made.graphs, gpu)
+    kept = []
+    for _ in range(5):
+        for shape in ((1, 3, 8, 8), (5, 3, 65, 67)):
+            given = torch.randn(shape, device="cuda")
+            outputs = graphs([given])
+            (own,) = code([given]) if outputs is None else outputs
+            # float32, sums of at most 72 terms in another order
+            torch.testing.assert_close(own, module(given), rtol=1e-3, atol=1e-4)
+            kept.append((own, own.clone()))
+    assert (gpu.recorded, graphs.refused) == (2, "")
+    assert all(torch.equal(now, before) for now, before in kept), "results are the caller's to keep"
 
 
 def test_what_stays_with_pytorch_is_compiled_and_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from tests.runtime.compiling import compiled
-from trtdiag.engine.cuda_graph_choice import RtxChoice
+from trtdiag.engine.cuda_graph_choice import GraphChoice, RtxChoice, choosing_graphs, chosen_graphs
 from trtdiag.engine.tensorrt.gpu import Gpu, Replay, Work
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.program_graphs import ProgramGraphs
@@ -160,15 +160,29 @@ def test_results_that_share_memory_are_not_copied(gpu: HostGpu) -> None:
 def test_a_result_that_is_an_input_stays_it() -> None:
     gpu = HostGpu()
     graphs = ProgramGraphs(lambda x, n: [x * n, n, x], (), RtxChoice(), 2, gpu=gpu, device="cpu")
-    for turn in range(5):
+    for _ in range(5):
         x = torch.randn(3)
         made = graphs((x, 3), ("three",))
-        assert (made is None) == (turn == 0)
-        if made is not None:
-            torch.testing.assert_close(made[0], 3 * x)
-            assert made[1] == 3
-            assert made[2] is x
+        assert made is not None
+        torch.testing.assert_close(made[0], 3 * x)
+        assert made[1] == 3
+        assert made[2] is x
     assert (gpu.recorded, gpu.replayed) == (1, 3)
+
+
+def test_engines_of_a_program_that_is_recorded_whole_keep_no_graphs_of_their_own() -> None:
+    asked = []
+
+    def run(x: Tensor) -> list[Tensor]:
+        asked.append(chosen_graphs())
+        return [x + 1]
+
+    graphs = ProgramGraphs(run, (), RtxChoice(), 2, gpu=HostGpu(), device="cpu")
+    with choosing_graphs(GraphChoice(2)):
+        for rows in (3, 3, 5):
+            graphs((torch.ones(rows),), (rows,))
+    assert len(asked) == 4  # 3 again: once to run, once to record
+    assert not any(asked)
 
 
 @pytest.mark.slow  # quick: test_whole_runs_are_recorded

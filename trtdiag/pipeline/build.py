@@ -145,7 +145,9 @@ class Builder:
             self._code[key] = Future()
             self._code[key].set_exception(error)
         else:
-            self._code[key] = pool.submit(compiled_bytes, segment, device, usual, threads, self.unusual.append)
+            graphs = state.plan.options.cuda_graphs or 0
+            asked = segment, device, usual, threads, self.unusual.append, graphs
+            self._code[key] = pool.submit(compiled_bytes, *asked)
 
     def _inductor(self, state: State, converted: ConvertedSegment) -> Engine:
         """The segment, compiled by AOTInductor.

@@ -31,7 +31,7 @@ from trtdiag.pipeline.build import Builder, assembled, segments_of
 from trtdiag.pipeline.compile_pytorch_segments import compiling_without_engines, with_compiled_segments
 from trtdiag.pipeline.latency_choices import choices, named
 from trtdiag.pipeline.plan_engines import convert_segments
-from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, module_of, replayed, typical, usual_arguments
+from trtdiag.pipeline.program_times import ROUNDS, WORTH_IT, as_they_run, module_of, typical, usual_arguments
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.shapes.profile import DimProfile
@@ -154,9 +154,8 @@ class _Search:
 
         wanted = [*(part.converted for part in first.values()), *self._state.converted]
         self._builder.ahead(self._state, wanted, meanwhile=built)
-        recorded = self._device.type == "cuda" and bool(self._plan.options.cuda_graphs)
         for like, part in first.items():
-            own = {kind: replayed(call, self._device) if recorded else call for kind, call in calls[like].items()}
+            own = as_they_run(calls[like], self._device, self._plan.options)
             with torch.no_grad():
                 found = take_turns(own, ROUNDS, self._device)
             part.times = {kind: typical(timed.row) for kind, timed in found.items() if timed.row and not timed.failed}

@@ -17,6 +17,7 @@ from trtdiag.frontend.sized_inputs import InputMaker
 from trtdiag.graph.index_inputs import index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.lower.lowered_facts import Lowered
+from trtdiag.options import CompileOptions
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.program_graphs import why_not_whole
 
@@ -68,6 +69,12 @@ def replayed(call: Call, device: torch.device, gpu: Gpu | None = None) -> Call:
         return held
 
     return run
+
+
+def as_they_run(calls: Mapping[str, Call], device: torch.device, options: CompileOptions) -> dict[str, Call]:
+    """The calls as they run in a program of these options: as CUDA graphs where it replays them."""
+    recorded = device.type == "cuda" and bool(options.cuda_graphs)
+    return {kind: replayed(call, device) if recorded else call for kind, call in calls.items()}
 
 
 def cuda_graphs_for_latency(lowered: Lowered, device: str) -> int:

@@ -29,7 +29,7 @@ from trtdiag.partition.partition import symbol_sizes
 from trtdiag.partition.pytorch_segments import ALONE, only, pytorch_segments, uncompiled
 from trtdiag.pipeline.build import Builder, program_of
 from trtdiag.pipeline.intermediate_values import Values, as_lowered
-from trtdiag.pipeline.program_times import ROUNDS, module_of, typical, usual_leaves
+from trtdiag.pipeline.program_times import ROUNDS, as_they_run, module_of, typical, usual_leaves
 from trtdiag.pipeline.state import State
 from trtdiag.runtime.assemble import PYTORCH_BUFFER, assemble, engine_buffers
 from trtdiag.runtime.custom_op import EXECUTE_ENGINE
@@ -138,8 +138,9 @@ class TimedSegments:
         wanted = {crossing.node for timed in first.values() for crossing in timed.part.inputs}
         values = Values(self._source, wanted).of(usual_leaves(self.state, self._device))
         for timed in first.values():
+            own = as_they_run(self._calls(timed, values), self._device, self.state.plan.options)
             with torch.no_grad():
-                found = take_turns(self._calls(timed, values), ROUNDS, self._device)
+                found = take_turns(own, ROUNDS, self._device)
             eager, compiled = found["eager"], found["compiled"]
             timed.eager_ms = typical(eager.row) if eager.row and not eager.failed else None
             timed.compiled_ms = typical(compiled.row) if compiled.row and not compiled.failed else None
@@ -182,14 +183,15 @@ class TimedSegments:
     def _take(self, known: Mapping[str, Future[Code]]) -> None:
         from trtdiag.engine.inductor.package import packed
 
-        device, target = self._device.type, self.state.plan.target.version
+        device, plan = self._device.type, self.state.plan
         for timed in self.pytorch_segments:
             own = self._exported.pop(timed.index, None)
             if own is None:
                 continue
             try:
-                blob = packed(own, known[timed.like].result(), device)
-                timed.engine = Engine(blob, manifest_of(own, timed.part, timed.ports, blob, device, target))
+                blob = packed(own, known[timed.like].result(), device, plan.options.cuda_graphs or 0)
+                about = manifest_of(own, timed.part, timed.ports, blob, device, plan.target.version)
+                timed.engine = Engine(blob, about)
             except EngineBuildError as error:
                 timed.why = f"{error.message}: {error.because}"
 

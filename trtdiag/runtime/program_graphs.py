@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from threading import local
 from typing import Any
 
@@ -15,50 +14,19 @@ from torch.fx import Graph
 from trtdiag.engine.cuda_graph_cache import CudaGraphCache
 from trtdiag.engine.cuda_graph_choice import RtxChoice, choosing_graphs
 from trtdiag.engine.manifest import Manifest
-from trtdiag.engine.tensorrt.gpu import Gpu, Replay
+from trtdiag.engine.recorded_run import RecordedRun, Run, record
+from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.errors import TrtdiagError
 from trtdiag.graph.unbacked_symbols import borne
 from trtdiag.runtime.program_inputs import Described
-
-Run = Callable[..., Sequence[Any]]
-"""From the flat inputs of a program to its flat results."""
-
-
-@dataclass(frozen=True)
-class ProgramGraph:
-    """One recorded run, on memory of its own.
-
-    Attributes:
-        inputs: Where it reads; numbers are as they were.
-        outputs: Where it writes; numbers are as they were.
-        given: The results that are inputs, by index: which input.
-        replay: Runs it.
-        held: What engines keep for it: contexts, and their scratch memory.
-    """
-
-    inputs: tuple[Any, ...]
-    outputs: tuple[Any, ...]
-    given: dict[int, int]
-    replay: Replay
-    held: Sequence[object] = ()
-
-    def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """The results, in new memory."""
-        for own, leaf in zip(self.inputs, leaves, strict=True):
-            if isinstance(own, torch.Tensor):
-                own.copy_(leaf)
-        self.replay()
-        return [
-            leaves[self.given[index]] if index in self.given else _copy(output)
-            for index, output in enumerate(self.outputs)
-        ]
+from trtdiag.wording import first_line
 
 
 class _Kept(local):
     """The graphs of one thread by stream: engines take turns on neither."""
 
     def __init__(self) -> None:
-        self.by_stream: dict[int, CudaGraphCache[Described, ProgramGraph]] = {}
+        self.by_stream: dict[int, CudaGraphCache[Described, RecordedRun]] = {}
 
 
 class ProgramGraphs:
@@ -116,22 +84,19 @@ class ProgramGraphs:
         found = kept.get(seen)
         if found is not None:
             return found.run(leaves)
-        return self._recorded(leaves, seen, kept, device) if kept.wants(seen) else None
+        if kept.wants(seen):
+            return self._recorded(leaves, seen, kept, device)
+        with choosing_graphs(None, self._rtx):  # engines would record what is recorded around them when it comes again
+            return list(self._run(*leaves))
 
     def _recorded(
         self,
         leaves: Sequence[Any],
         seen: Described,
-        kept: CudaGraphCache[Described, ProgramGraph],
+        kept: CudaGraphCache[Described, RecordedRun],
         device: torch.device,
-    ) -> list[Any] | None:
-        """Run once on memory that stays, and record the same run."""
-        made: list[Any] = []
-
-        def work(stream: int) -> None:
-            del stream  # it is PyTorch's current one
-            made[:] = self._run(*own)
-
+    ) -> list[Any]:
+        """Run once, and record the same run on memory that stays."""
         # Engines take part in what is recorded around them, with what they have ready of the run before.
         held: list[tuple[object, object]] = []
         with choosing_graphs(None, self._rtx, held):
@@ -140,15 +105,12 @@ class ProgramGraphs:
             self.refused = _shared(results, leaves, self._own, given)
             if self.refused:
                 return results
-            # In inference mode these would be tensors that nobody may write to outside of it.
-            with torch.inference_mode(False), torch.no_grad():
-                own = tuple(_copy(leaf) for leaf in leaves)
-                try:
-                    replay = self._gpu.record(device, work)
-                except (RuntimeError, TrtdiagError) as error:
-                    self.refused = f"it cannot be recorded whole ({str(error).partition(chr(10))[0]})"
-                    return results
-        kept.keep(seen, ProgramGraph(own, tuple(made), given, replay, held))
+            try:
+                run = record(self._run, leaves, device, self._gpu, given, held)
+            except (RuntimeError, TrtdiagError) as error:
+                self.refused = f"it cannot be recorded whole ({first_line(error)})"
+                return results
+        kept.keep(seen, run)
         return results
 
     def _warn(self) -> None:
@@ -175,10 +137,6 @@ def why_not_whole(
     if borne(graph) or any(manifest.waits for manifest in manifests):
         return "the data decides a size in it, and a graph has fixed sizes"
     return ""
-
-
-def _copy(leaf: Any) -> Any:
-    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _given(results: Sequence[Any], inputs: Sequence[Any]) -> dict[int, int]:

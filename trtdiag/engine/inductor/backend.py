@@ -62,7 +62,8 @@ class InductorBackend(Backend):
         op_by_op = OpByOp(package.segment, device)
         if differences:
             warned(differences)
-        return SegmentRunner(manifest, op_by_op if differences else CompiledCode(package, device), op_by_op, device)
+        run = op_by_op if differences else CompiledCode(package, device)
+        return SegmentRunner(manifest, run, op_by_op, device, package.graphs)
 
     def decisive(self, network: Network, options: CompileOptions) -> Mapping[str, object]:
         """Nothing: it is never asked for the key of a network."""

@@ -32,6 +32,7 @@ def compiled_bytes(
     usual: Shapes | None = None,
     threads: int = 1,
     unusual: Callable[[str], object] = lambda _why: None,
+    graphs: int = 0,
 ) -> bytes:
     """The bytes of a segment, compiled for this machine; several threads may call it at once.
 
@@ -41,11 +42,12 @@ def compiled_bytes(
         usual: The shapes of its inputs that come most.
         threads: How many kernels to compile at once.
         unusual: Called with the reason where the usual shapes get no code of their own.
+        graphs: As ``Package`` has it.
 
     Raises:
         EngineBuildError: ``inductor-refused``: AOTInductor cannot compile it; says why.
     """
-    return packed(segment, compiled_code(segment, device, usual, threads, unusual), device)
+    return packed(segment, compiled_code(segment, device, usual, threads, unusual), device, graphs)
 
 
 def compiled_code(
@@ -57,7 +59,7 @@ def compiled_code(
 ) -> Code:
     """The code of a segment, without its weights, compiled by processes of its own, which load it, too.
 
-    Arguments and errors are those of ``compiled_bytes``.
+    Arguments and errors are as ``compiled_bytes`` has them.
     """
     with temporary_folder("trtdiag-inductor") as folder, ThreadPoolExecutor(1) as beside:
         own, code, faster = (folder / name for name in ("segment.pt2", "code.pt2", "usual.pt2"))

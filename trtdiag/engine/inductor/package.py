@@ -23,7 +23,7 @@ from trtdiag.files.atomic_folder import temporary_folder
 from trtdiag.wording import first_line
 
 _SEGMENT, _ABOUT = "segment.pt2", "about.json"
-_CODE, _USUAL, _SHAPES = "code.pt2", "usual.pt2", "usual.json"
+_CODE, _USUAL, _SHAPES, _GRAPHS = "code.pt2", "usual.pt2", "usual.json", "cuda_graphs.json"
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 """Of the inputs of a segment, in order."""
 _SAVING = Lock()
@@ -86,8 +86,15 @@ def save(segment: ExportedProgram, place: str | Path | io.BytesIO) -> None:
         torch.export.save(segment, place)
 
 
-def packed(segment: ExportedProgram, code: Code, device: str) -> bytes:
-    """The bytes of a segment with its code: that of this one, or of one that differs in the values of weights alone."""
+def packed(segment: ExportedProgram, code: Code, device: str, graphs: int = 0) -> bytes:
+    """The bytes of a segment with its code.
+
+    Args:
+        segment: The segment.
+        code: That of it, or of one that differs in the values of weights alone.
+        device: The type of device that it runs on.
+        graphs: As ``Package`` has it.
+    """
     own, made = io.BytesIO(), io.BytesIO()
     save(segment, own)
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
@@ -96,6 +103,8 @@ def packed(segment: ExportedProgram, code: Code, device: str) -> bytes:
         if code.usual is not None:
             archive.writestr(_USUAL, code.usual)
             archive.writestr(_SHAPES, json.dumps(code.shapes))
+        if graphs:
+            archive.writestr(_GRAPHS, json.dumps(graphs))
         archive.writestr(_SEGMENT, own.getbuffer())
     return made.getvalue()
 
@@ -108,11 +117,13 @@ class Package:
         place: Where its code runs.
         segment: The segment, to run by PyTorch op by op where the code does not.
         code: The compiled code.
+        graphs: For how many sizes its runs are kept as CUDA graphs where no program says how many.
     """
 
     place: Place
     segment: ExportedProgram
     code: Code
+    graphs: int = 0
 
     @classmethod
     def read(cls, blob: bytes | memoryview) -> Package:
@@ -130,7 +141,8 @@ class Package:
                 if _USUAL in archive.namelist():
                     shapes = tuple(map(tuple, json.loads(archive.read(_SHAPES))))
                     code = replace(code, usual=archive.read(_USUAL), shapes=shapes)
-                return cls(place, segment, code)
+                graphs = int(json.loads(archive.read(_GRAPHS))) if _GRAPHS in archive.namelist() else 0
+                return cls(place, segment, code, graphs)
         except Exception as error:  # damaged bytes fail in any way
             raise ArtifactError(
                 "a segment of AOTInductor cannot be read",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -11,7 +12,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
+from trtdiag.engine.cuda_graph_choice import running_call
 from trtdiag.engine.inductor.package import Package, code_file
+from trtdiag.engine.inductor.segment_graphs import SegmentGraphs
 from trtdiag.engine.manifest import Manifest
 from trtdiag.engine.size_inputs import carrier_shape
 from trtdiag.errors import ArtifactError
@@ -120,15 +123,22 @@ class SegmentRunner:
         op_by_op: Runs it where an input has no elements, of which the code may be wrong: it is made for sizes of 2 or
             more, and 1 is taken as they are.
         device: Where.
+        graphs: For how many sizes its runs are kept as CUDA graphs where no program says how many.
     """
 
-    def __init__(self, manifest: Manifest, run: Run, op_by_op: Run, device: torch.device) -> None:
+    def __init__(self, manifest: Manifest, run: Run, op_by_op: Run, device: torch.device, graphs: int = 0) -> None:
         self._run, self._op_by_op, self._device = run, op_by_op, device
+        self._graphs = SegmentGraphs(partial(_run_apart, run), device, graphs) if device.type == "cuda" else None
         self._sizes = tuple((index, port) for index, port in enumerate(manifest.inputs) if port.is_size)
         self._tensors = tuple(index for index, port in enumerate(manifest.inputs) if not port.is_size)
 
-    def __call__(self, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-        """The outputs, each in row-major memory of its own."""
+    def __call__(self, inputs: Sequence[torch.Tensor], *, recorded: bool = True) -> tuple[torch.Tensor, ...]:
+        """The outputs, each in row-major memory of its own.
+
+        Args:
+            inputs: As ``Runner`` has them.
+            recorded: Whether a run may be a CUDA graph.
+        """
         given = list(inputs)
         for index, port in self._sizes:
             shape = carrier_shape(port, int(given[index]))
@@ -136,13 +146,15 @@ class SegmentRunner:
         for index, tensor in enumerate(given):
             if not tensor.is_contiguous():  # the code was compiled for row-major tensors
                 given[index] = tensor.contiguous()
-        run = self._run if all(given[index].numel() for index in self._tensors) else self._op_by_op
-        return _own_memory(run(given), given)
+        if not all(given[index].numel() for index in self._tensors):
+            return _run_apart(self._op_by_op, given)
+        made = self._graphs(given) if recorded and self._graphs is not None else None
+        return _run_apart(self._run, given) if made is None else tuple(made)
 
     def prepared(self, inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor] | None = None) -> PreparedSegment:
         """What runs it again for inputs like these."""
         del inputs, given
-        return PreparedSegment(self)
+        return PreparedSegment(self, recorded=running_call() is None)
 
 
 class PreparedSegment:
@@ -150,16 +162,18 @@ class PreparedSegment:
 
     Args:
         run: The segment.
+        recorded: Whether a run may be a CUDA graph: a program that records its runs prepares none, and one that does
+            not must not find what runs outside of it do.
     """
 
-    def __init__(self, run: SegmentRunner) -> None:
-        self._run = run
+    def __init__(self, run: SegmentRunner, *, recorded: bool) -> None:
+        self._run, self._recorded = run, recorded
 
     def __call__(
         self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor] | None = None
     ) -> Sequence[torch.Tensor] | None:
         """The outputs; ``None`` where memory is given for them."""
-        return None if outputs is not None else self._run(inputs)
+        return None if outputs is not None else self._run(inputs, recorded=self._recorded)
 
     def takes(self, outputs: Sequence[torch.Tensor]) -> bool:
         """Whether it can write into these tensors: never."""
@@ -167,11 +181,11 @@ class PreparedSegment:
         return False
 
 
-def _own_memory(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """The outputs; what shares memory with an input or another output, or is not row-major, as a copy."""
+def _run_apart(run: Run, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The outputs of a run; what shares memory with an input or another output, or is not row-major, as a copy."""
     seen = {tensor.untyped_storage().data_ptr() for tensor in inputs}
     made = []
-    for output in outputs:
+    for output in run(inputs):
         own = output.contiguous()
         place = own.untyped_storage().data_ptr()
         if place in seen and own.numel():
