@@ -164,6 +164,15 @@ def test_a_reduction_that_drops_its_symbols_is_honest() -> None:
     assert check_metadata(capture(exported)).defects == ()
 
 
+def test_an_output_for_training_whose_size_the_gradients_of_a_weight_decide_is_no_defect() -> None:
+    bags = nn.EmbeddingBag(11, 5, include_last_offset=True)
+    dims = ({0: Dim("n", max=97)}, {0: Dim("b", min=3, max=13)})
+    program = export(bags, (torch.arange(7), torch.tensor([0, 3, 5, 7])), dynamic_shapes=dims)
+    checked = check_metadata(capture(program))
+    assert checked.defects == ()
+    assert checked.graph_module is program.graph_module
+
+
 class AsksPython(nn.Module):
     """Asks ops for answers that Python uses while tracing: torch keeps the calls, with no value of theirs."""
 

@@ -78,19 +78,25 @@ def _repair(
     if not result.suspects or program.exported is None:
         return graph_module, []
     fresh, done, failed = repaired_copy(graph_module, result.suspects, program.exported, modes)
-    return fresh, [_defect(suspect, prefix, done, failed) for suspect in result.suspects]
+    # The sizes of some outputs for training (embedding_bag's) depend on whether a weight asks for gradients.
+    wrong = [suspect for suspect in result.suspects if done.get(suspect.node.name) != _recorded(suspect.node)]
+    return (fresh if wrong else graph_module), [_defect(suspect, prefix, done, failed) for suspect in wrong]
+
+
+def _recorded(node: Node) -> str:
+    value = node.meta.get("val")
+    return "" if value is None else spell(value)
 
 
 def _defect(suspect: Suspect, prefix: str, done: Mapping[str, str], failed: Mapping[str, str]) -> MetadataDefect:
     node = suspect.node
     origin = origin_of(node) if node.op == "call_function" else OpOrigin("", "")
-    value = node.meta.get("val")
     fault = torch_fault(node)
     return MetadataDefect(
         node=prefix + node.name,
         target=str(node.target),
         defect=suspect.defect,
-        recorded="" if value is None else spell(value),
+        recorded=_recorded(node),
         recomputed=done.get(node.name, ""),
         repaired=node.name in done,
         cause=failed.get(node.name) or fault or suspect.reason,
