@@ -150,3 +150,30 @@ def test_integers_that_count_up_are_made_without_a_row() -> None:
         none = _made(torch.tensor([[3, 5, 9], [4, 8, 2]]), _input(torch.int64, "n", "m"), n=n, m=m)
         assert isinstance(none, torch.Tensor)
         assert none.shape == (n, m)
+
+
+def test_lists_that_go_up_or_down_do_so_at_other_sizes() -> None:
+    """Offsets of bags, graphs of nodes, lengths of packed sequences."""
+    items, starts, lengths = torch.arange(12) * 7 % 50, torch.tensor([0, 3, 5, 9]), torch.tensor([7, 5, 5, 2])
+    inputs = [_input(torch.int64, "n"), _input(torch.int64, "b"), _input(torch.int64, "b")]
+    for n, b in ((1, 1), (3, 4), (12, 7), (500, 64)):
+        _, up, down = InputMaker(inputs, [items, starts, lengths]).at({"n": n, "b": b})
+        assert up.tolist() == sorted(up.tolist())
+        assert (up[0], up.shape, bool((up < n).all())) == (0, (b,), True)
+        assert down.tolist() == sorted(down.tolist(), reverse=True)
+
+
+def test_a_list_that_ends_at_a_length_ends_there_at_other_sizes() -> None:
+    """As ``cu_seqlens``, or offsets of bags with the last one; of two lengths it is that which is named."""
+    items, bounds = torch.arange(12) * 7 % 50, torch.tensor([0, 3, 5, 12])
+    inputs = [
+        InputTensor("a", "a", torch.int64, _input(torch.int64, "m").dims),
+        InputTensor("i", "i", torch.int64, _input(torch.int64, "n").dims),
+        InputTensor("o", "o", torch.int64, _input(torch.int64, "b").dims),
+    ]
+    for n, b in ((1, 2), (3, 4), (12, 4), (12, 7), (500, 64)):
+        (_, made) = InputMaker(inputs[1:], [items, bounds]).at({"n": n, "b": b})
+        assert made.tolist() == sorted(made.tolist())
+        assert (made[0], made[-1], made.shape) == (0, n, (b,))
+        *_, made = InputMaker(inputs, [items, items, bounds], ends={"o": "i"}).at({"m": 5, "n": n, "b": b})
+        assert made[-1] == n

@@ -20,7 +20,7 @@ from trtdiag.frontend.fake_run import put_back
 from trtdiag.frontend.move_to_device import on_device
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.sized_inputs import InputMaker
-from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.graph.index_inputs import ends_of_offsets, index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.options import CompileOptions, Precision
 from trtdiag.shapes.opt_sizes import conditions_of, opt_sizes
@@ -80,9 +80,10 @@ class Original:
 
     def inputs(self, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return arguments and keyword arguments of these sizes."""
-        example = self.exported.example_inputs
+        exported = self.exported
+        example = exported.example_inputs
         leaves = None if example is None else leaves_of(example)
-        maker = InputMaker(self.program.inputs, leaves, index_inputs(self.exported))
+        maker = InputMaker(self.program.inputs, leaves, index_inputs(exported), ends=ends_of_offsets(exported))
         flat = [leaf.to(self.device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(sizes)]
         args, kwargs = rebuilt(flat, self.exported.call_spec.in_spec)
         return tuple(args), dict(kwargs)

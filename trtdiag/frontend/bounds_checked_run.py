@@ -34,9 +34,11 @@ class BeyondTensorsError(UserError):
 
     Attributes:
         node: The node that called, where it is known.
+        by_elements: Whether what a tensor holds, and not its sizes, leads beyond.
     """
 
     node: Node | None = None
+    by_elements: bool = False
 
 
 def trusted_calls_checked(module: torch.nn.Module | None) -> AbstractContextManager[object]:
@@ -105,7 +107,9 @@ class _Checking(TorchFunctionMode):
         if isinstance(func, HigherOrderOperator):
             args, kwargs = pytree.tree_map(self._inside, (args, kwargs), is_leaf=_is_graph)
         elif isinstance(func, OpOverload) and (reach := reach_of_sizes(func, args, kwargs, _sizes)):
-            raise _beyond(func, reach, self._module)
+            error = _beyond(func, reach, self._module)
+            error.by_elements = not reach_of_sizes(func, *pytree.tree_map(_sizes_alone, (args, kwargs)), _sizes)
+            raise error
         return func(*args, **kwargs)
 
     def _inside(self, given: Any) -> Any:
@@ -130,6 +134,10 @@ def _is_graph(given: Any) -> bool:
 
 def _graphs(module: torch.nn.Module | None) -> Iterable[GraphModule]:
     return () if module is None else (each for each in module.modules() if isinstance(each, GraphModule))
+
+
+def _sizes_alone(value: Any) -> Any:
+    return value.to("meta") if isinstance(value, torch.Tensor) else value
 
 
 def _sizes(value: Any) -> tuple[int, ...] | None:

@@ -22,7 +22,7 @@ from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError, Sha
 from trtdiag.frontend.program import InputTensor
 from trtdiag.frontend.result_difference import difference
 from trtdiag.frontend.sized_inputs import SEED, InputMaker
-from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.graph.index_inputs import ends_of_offsets, index_inputs
 from trtdiag.symbolic import free_symbols
 from trtdiag.wording import first_line
 
@@ -43,13 +43,15 @@ class RunOutcome(Enum):
 class Ran:
     """One run: how it ended, torch's words or why it was not run, and the op that failed where it is known.
 
-    ``compared`` says whether the model gave the same.
+    ``compared`` says whether the model gave the same; ``unchecked`` that a check of what the inputs hold ended the run,
+    which no run of the model makes.
     """
 
     outcome: RunOutcome
     words: str = ""
     failing: Failing = field(default_factory=Failing)
     compared: bool = False
+    unchecked: bool = False
 
 
 class RealRunner(ShapeRunner):
@@ -99,7 +101,7 @@ class RealRunner(ShapeRunner):
         self._whole = [getattr(each, "dtype", None) in _WHOLE for each in self._leaves]
         self._asserts = any(node.target is torch.ops.aten._assert_scalar.default for node in exported.graph.nodes)
         """Checks of sizes from data, which torch bounds as if no size were 0 or 1."""
-        self._maker = InputMaker(inputs, self._leaves, indices)
+        self._maker = InputMaker(inputs, self._leaves, indices, ends=ends_of_offsets(exported))
         self._without_indices = InputMaker(inputs, self._leaves, ())
         self._known = {symbol for tensor in inputs for dim in tensor.dims for symbol in free_symbols(dim.expr)}
         self._deadline = time.monotonic() + seconds
@@ -141,11 +143,12 @@ class RealRunner(ShapeRunner):
             again = self._tried(other)
             leaves, first = (other, again) if again.outcome is RunOutcome.PASSED else (leaves, first)
         undecided = first.outcome is RunOutcome.UNDECIDED
-        if undecided and self._taken_by_model(leaves):
+        if undecided and self._taken_by_model(first, leaves):
             return _refused(first)
         if low and self._asserts and self._takes_zeros:
-            zeros = self._tried(self._with_zeros(point, self._whole))
-            if zeros.outcome is RunOutcome.UNDECIDED and self._taken_by_model(self._with_zeros(point, self._whole)):
+            leaves_of_zeros = self._with_zeros(point, self._whole)
+            zeros = self._tried(leaves_of_zeros)
+            if zeros.outcome is RunOutcome.UNDECIDED and self._taken_by_model(zeros, leaves_of_zeros):
                 return _refused(zeros)
         # A model takes as long as its program: sizes of 0 and 1, which torch does not trace, come before the others.
         early = time.monotonic() < self._deadline - self._seconds / 2
@@ -180,8 +183,10 @@ class RealRunner(ShapeRunner):
             self.unlike = "" if raised or self._difference(self._leaves, self._model)[0] else words
             self._model = None
 
-    def _taken_by_model(self, leaves: Sequence[Any]) -> bool:
-        """Whether the model, which agrees with its program at the example, runs with these inputs."""
+    def _taken_by_model(self, ran: Ran, leaves: Sequence[Any]) -> bool:
+        """Whether the model, which agrees with its program at the example, runs with inputs that ended its program."""
+        if ran.unchecked:  # its kernel would read anything
+            return False
         self._compare_example()
         if self._model is None or self._assumed:
             return False
@@ -235,7 +240,7 @@ class RealRunner(ShapeRunner):
             if node is None:  # refused before the first op: by the ranges of its inputs
                 return Ran(RunOutcome.REFUSED, words)
             outcome = RunOutcome.REFUSED if search.by_sizes(node, error) else RunOutcome.UNDECIDED
-        return Ran(outcome, words, search.described(node))
+        return Ran(outcome, words, search.described(node), unchecked=isinstance(error, BeyondTensorsError))
 
     def _error(self, leaves: Sequence[Any], watch: Watch, module: Any = None) -> Exception | None:
         with self._around(watch):

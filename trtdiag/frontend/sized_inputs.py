@@ -35,6 +35,7 @@ class InputMaker:
         indices: Placeholders that may be indices: a mask of ones, less than every size, would be all zeros where a
             batch is 1.  All where it is not given.
         bounds: What integers without an example stay below, by placeholder; 2 for others.
+        ends: Of lists that end at the length of another input its placeholder, by theirs.
     """
 
     def __init__(
@@ -43,8 +44,9 @@ class InputMaker:
         example: Sequence[Any] | None,
         indices: Collection[str] | None = None,
         bounds: Mapping[str, int] | None = None,
+        ends: Mapping[str, str] | None = None,
     ) -> None:
-        self._inputs, self._indices, self._bounds = inputs, indices, bounds or {}
+        self._inputs, self._indices, self._bounds, self._ends = inputs, indices, bounds or {}, ends or {}
         self._example = example if example is not None and len(example) == len(inputs) else None
 
     def at(self, sizes: Mapping[str, int]) -> list[Any]:
@@ -59,6 +61,7 @@ class InputMaker:
             if isinstance(example, torch.Tensor)
             for sizes in zip(example.shape, shape, strict=True)
         ]
+        lengths = {tensor.placeholder: shape[0] for tensor, shape in zip(self._inputs, shapes, strict=True) if shape}
         made: list[Any] = []
         for (example, shape), tensor in zip(pairs, self._inputs, strict=True):
             if tensor.dtype is None:  # a number that the program was exported for, unless it may vary
@@ -71,7 +74,8 @@ class InputMaker:
                 there = _like(here, shape, generator)
                 if self._indices is None or tensor.placeholder in self._indices:
                     there = _inside(there, here, resized)
-                made.append(there.to(example.device))
+                end = lengths.get(self._ends.get(tensor.placeholder, ""))
+                made.append(_in_order(there, here, resized, end).to(example.device))
         return made
 
     def _size(self, expr: Any, sizes: Mapping[str, int], hint: int | None) -> int:
@@ -163,6 +167,30 @@ def _inside(made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[i
     largest = int(example.max())
     bound = min((size for before, size in resized if before > largest), default=0)
     return made % bound if 0 < bound <= largest else made
+
+
+def _in_order(
+    made: torch.Tensor, example: torch.Tensor, resized: Sequence[tuple[int, int]], end: int | None
+) -> torch.Tensor:
+    """A list of integers that goes up as the example's does (offsets, graphs of nodes), or down (sorted lengths).
+
+    One that begins at 0 and ends at a size in the example, without a second such end, has where parts of that dim begin
+    and end: then it ends at the size at the point, which is ``end`` where that is known.
+    """
+    if example.dim() != 1 or example.dtype not in INTEGERS or example.numel() < 2 or not made.numel():
+        return made
+    steps = example.diff()
+    if bool((steps <= 0).all()):
+        return made.sort(descending=True).values
+    if bool((steps < 0).any()):
+        return made
+    made = made.sort().values
+    if end is None and int(example[0]) == 0 < int(steps[-1]):
+        end = min((size for before, size in resized if before == int(example[-1])), default=None)
+    if end is not None:
+        made = made.clamp(max=end)
+        made[-1] = end
+    return made
 
 
 def _without_example(dtype: torch.dtype, shape: Sequence[int], generator: torch.Generator, bound: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from trtdiag.graph.node_kinds import reached
-from trtdiag.graph.operators import INTEGERS, OF_SIZES, arguments_of, given_to, schema_name, short_name
+from trtdiag.graph.operators import INTEGERS, OF_SIZES, arguments_of, given_to, named_arguments, schema_name, short_name
 
 _POINTING = frozenset({"index", "indices", "target", "labels", "offsets"})
 """Arguments of ATen's ops that hold places: index_select, gather, scatter, index_put, embedding, nll_loss, ..."""
@@ -48,6 +48,17 @@ def index_bounds(exported: ExportedProgram) -> dict[str, int]:
         sizes = _sizes_pointed_into(node)
         if sizes and None not in sizes:
             found[node.name] = min(size for size in sizes if size is not None)
+    return found
+
+
+def ends_of_offsets(exported: ExportedProgram) -> dict[str, str]:
+    """Placeholders of offsets of bags the last of which is the number of indices, with the placeholder of these."""
+    found = {}
+    for node in exported.graph.nodes:
+        if isinstance(node.target, OpOverload) and "embedding_bag" in short_name(node.target):
+            given = named_arguments(node, node.target)
+            if given["include_last_offset"]:
+                found[given["offsets"].name] = given["indices"].name
     return found
 
 

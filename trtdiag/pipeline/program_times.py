@@ -14,7 +14,7 @@ from trtdiag.engine.tensorrt.gpu import Gpu
 from trtdiag.errors import TrtdiagError
 from trtdiag.frontend.program import OpOrigin
 from trtdiag.frontend.sized_inputs import InputMaker
-from trtdiag.graph.index_inputs import index_inputs
+from trtdiag.graph.index_inputs import ends_of_offsets, index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.lower.lowered_facts import Lowered
 from trtdiag.options import CompileOptions
@@ -33,7 +33,7 @@ def usual_leaves(state: State, device: torch.device) -> list[Any]:
     exported = state.program.exported
     assert exported is not None
     example = None if exported.example_inputs is None else leaves_of(exported.example_inputs)
-    maker = InputMaker(state.program.inputs, example, index_inputs(exported))
+    maker = InputMaker(state.program.inputs, example, index_inputs(exported), ends=ends_of_offsets(exported))
     return [leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf for leaf in maker.at(state.plan.sizes.opt)]
 
 

@@ -14,7 +14,7 @@ from trtdiag.frontend.bounds_checked_run import trusted_calls_checked
 from trtdiag.frontend.move_to_device import on_device, program_device
 from trtdiag.frontend.program import Program
 from trtdiag.frontend.sized_inputs import SEED, InputMaker
-from trtdiag.graph.index_inputs import index_bounds, index_inputs
+from trtdiag.graph.index_inputs import ends_of_offsets, index_bounds, index_inputs
 from trtdiag.graph.pytree import leaves_of, rebuilt
 from trtdiag.runtime.compiled import CompiledProgram
 from trtdiag.runtime.compiled_device import compiled_device
@@ -58,7 +58,8 @@ class Sides:
         self._before = [buffer.clone() for buffer in self._state]
         self._in_spec = exported.call_spec.in_spec
         example = leaves_of(exported.example_inputs) if self.has_example else None
-        self._maker = InputMaker(program.inputs, example, index_inputs(exported), index_bounds(exported))
+        indices, bounds, ends = index_inputs(exported), index_bounds(exported), ends_of_offsets(exported)
+        self._maker = InputMaker(program.inputs, example, indices, bounds, ends)
 
     def inputs(self, sizes: Mapping[str, int]) -> list[Any]:
         """Flat inputs of these sizes, for calls that begin with the state of the first."""
