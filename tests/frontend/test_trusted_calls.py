@@ -193,8 +193,25 @@ def test_what_the_data_decide_is_asked_at_each_call() -> None:
     compiled = trtdiag.compile(program, backend="reference", force=True, keep_in_torch=["bags"])
     for _ in range(2):
         assert compiled(rows, torch.tensor([0, 3, 9])).shape == (3, 16)
-        with pytest.raises(BeyondTensorsError, match="embedding_bag"):
+        with pytest.raises(BeyondTensorsError, match="embedding_bag") as caught:
             compiled(rows, torch.tensor([0, 1 << 40, 9]))
+        assert caught.value.by_elements
+
+
+def test_sizes_at_which_made_up_data_lead_beyond_are_passed_over() -> None:
+    """Offsets that are repeated from the example go back, and those of the example do not."""
+
+    class Computed(Bags):
+        def forward(self, rows: Tensor, starts: Tensor) -> Tensor:
+            return super().forward(rows, starts * 7 % 10)
+
+    dims = ({0: Dim("n", min=10, max=40)}, {0: Dim("b", min=2, max=30)})
+    program = export(Computed().eval(), (torch.arange(12), torch.tensor([0, 3, 2, 1])), dynamic_shapes=dims)
+    found = trtdiag.verify(trtdiag.compile(program, backend="reference"), program)
+    assert [result.point.sizes for result in found.results if result.passed and not result.skipped]
+    skipped = [result.skipped for result in found.results if result.skipped]
+    assert skipped
+    assert all("its offsets go from 0 to" in why for why in skipped)
 
 
 class Recurrent(nn.Module):

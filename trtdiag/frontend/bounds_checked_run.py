@@ -108,7 +108,8 @@ class _Checking(TorchFunctionMode):
             args, kwargs = pytree.tree_map(self._inside, (args, kwargs), is_leaf=_is_graph)
         elif isinstance(func, OpOverload) and (reach := reach_of_sizes(func, args, kwargs, _sizes)):
             error = _beyond(func, reach, self._module)
-            error.by_elements = not reach_of_sizes(func, *pytree.tree_map(_sizes_alone, (args, kwargs)), _sizes)
+            args, kwargs = pytree.tree_map(_sizes_alone, (args, kwargs))
+            error.by_elements = not reach_of_sizes(func, args, kwargs, _sizes)
             raise error
         return func(*args, **kwargs)
 

@@ -215,8 +215,8 @@ class Comparison:
             began = self.clock()
             expected = sides.call(sides.original, flat)
         except BeyondTensorsError as error:
-            # What inputs hold was made up for these sizes.
-            if not error.by_elements and not stated_too(error, point.sizes):  # not even the example's sizes can be believed then
+            # What inputs hold was made up; else not even the example's sizes can be believed.
+            if not error.by_elements and not stated_too(error, point.sizes):
                 raise
             return PointResult(point, skipped=f"the original does not run there: {error.because}")
         except Exception as error:
