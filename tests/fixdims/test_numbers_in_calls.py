@@ -142,7 +142,10 @@ CALLS: dict[str, tuple[Written, Written]] = {
         lambda x, n: torch.istft(torch.complex(x, x), 4, window=torch.ones(4), length=n - 2),
         lambda x, n: torch.istft(torch.complex(x, x), 4, window=torch.ones(4))[..., : n - 2],
     ),
-    "bit_length": (lambda x, n: x * n.bit_length(), lambda x, n: x * (n >= 2 ** torch.arange(62)).sum()),
+    "bit_length": (
+        lambda x, n: F.pad(x, (0, n.bit_length())),
+        lambda x, n: F.pad(x, (0, torch.sym_sum([torch.sym_ite(n >= 2**k, 1, 0) for k in range(62)]))),
+    ),
     **{
         f"math.{name}": _of_math(name)
         for name in ("sqrt", "log", "log2", "log10", "log1p", "exp", "sin", "cos", "tanh")
@@ -221,7 +224,7 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
         ("h == 144", "k = torch.fft.rfftfreq(h)", OP, "torch.arange(h // 2 + 1) / h"),
         ("h == 144", "F.interpolate(y, size=h)", OP, None),
         ("h == 144", "if len(ids) != batch:", PYTHON, "x.shape[0] in place of len(x)"),
-        ("h == 144", "size = int(2 ** math.ceil(math.log(n, 2)))", PYTHON, "torch.tensor(h).log()"),
+        ("h == 144", "scale = math.log(n) / 4", PYTHON, "torch.tensor(h).log()"),
         ("h == 144", "y = len(x) * math.sqrt(n)", PYTHON, "x.shape[0] in place of len(x)"),
         (
             "trunc(h / 2) == 72",
@@ -236,12 +239,6 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
             "torch.istft(...)[..., :length], if length is at most hop_length * (frames - 1), in place of length=...",
         ),
         ("h == 144", "torch.istft(s, 16, window=torch.hann_window(16))", OP, None),
-        (
-            "h == 144",
-            "size = 1 << (x.shape[2] - 1).bit_length()",
-            PYTHON,
-            "(n >= 2 ** torch.arange(62)).sum(), a tensor that no shape is made of, in place of n.bit_length()",
-        ),
         ("h == 144", "y = F.max_pool2d(y, y.shape[2:])", OP, "F.adaptive_max_pool2d(x, 1), if the window is all of x,"),
         (
             "h // 2 == 72",

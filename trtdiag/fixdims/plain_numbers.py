@@ -59,7 +59,7 @@ INSTEAD_OF_NUMBER = {
     "float": "torch.sym_float({n})",
     "int": "math.trunc(...) in place of int(...)",
     "len": "x.shape[0] in place of len(x)",
-    "bit_length": "(n >= 2 ** torch.arange(62)).sum(), a tensor that no shape is made of, in place of n.bit_length()",
+    "bit_length": "torch.sym_sum([torch.sym_ite(n >= 2 ** k, 1, 0) for k in range(62)]) in place of n.bit_length()",
     "chunk": "x.unflatten(dim, ({n}, -1)), a dim for the parts if they are of one size,",
     **{
         f"{kind}_norm": "(x - mean) / (var + eps).sqrt() by x.mean and x.var(..., correction=0), with a size in eps,"
@@ -69,6 +69,10 @@ INSTEAD_OF_NUMBER = {
     "quantile": "torch.quantile(x, torch.tensor({n}), ...)",
     "istft": "torch.istft(...)[..., :length], if length is at most hop_length * (frames - 1), in place of length=...",
 }
+WHOLE_LOGARITHM = (
+    "torch.sym_sum([torch.sym_ite(x > b ** k, 1, 0) for k in range(31)]) in place of math.ceil(math.log(x, b)), and"
+    " with >= b ** (k + 1) of its floor,"
+)
 _INSTEAD_OF_ERROR = {
     "for divmod()": "n // k and n % k in place of divmod(n, k)",
     "unhashable type: non-nested SymInt": "comparisons (n == 8) in place of looking a size up in a dict, set or cache",
@@ -109,6 +113,7 @@ _BY_STEPS = "aten.tensor_split.sections"
 _RANGE = re.compile(r"\bfor\b.+\bin range\(")
 _LOOPS = frozenset(["unbind", "list", "tuple", "zip", "enumerate", "iter", "map", "reversed", "sum", "tolist"])
 _ROOT = re.compile(r"\bi?sqrt\(|\*\* ?0?\.5\b")
+_MADE_WHOLE, _LOGARITHM = re.compile(r"\b(?:int|ceil|floor|round|trunc)\("), re.compile(r"\blog(?:2|10|1p)?\(")
 _IS_NUMBER = re.compile(r"(?P<size>.+) == (?P<value>\d+)(?: / \d+)?(?:: .*)?", re.DOTALL)
 
 
@@ -204,11 +209,24 @@ def _open_at(between: str) -> bool:
     return True
 
 
+def _is_whole_logarithm(code: str) -> bool:
+    """Whether a logarithm is rounded where it is taken: of a tensor of it, data decide what it has."""
+    calls = list(_LOGARITHM.finditer(code))
+    return any(
+        _open_at(code[whole.end() : call.start()])
+        for whole in _MADE_WHOLE.finditer(code)
+        for call in calls
+        if call.start() >= whole.end()
+    )
+
+
 def no_error(reason: Reason, frame: Frame) -> str | None:
     """What to write in a line that torch does not trace with a size."""
     instead = next((words for told, words in _INSTEAD_OF_ERROR.items() if told in reason.text), None)
     if instead is None or reason.by not in (TRACING, "torch.export"):
         return None
+    if "no callable log" in reason.text and _is_whole_logarithm(frame.code):
+        instead = WHOLE_LOGARITHM
     return f"write {instead} at {frame}: {frame.code.strip()}"
 
 
@@ -230,4 +248,6 @@ def no_number(reason: Reason, frame: Frame) -> str | None:
         words = f"{strict}take the side from a shape that has it"
         return f"{words} at {frame}: int makes the root of {size} a constant: {code}"
     instead = INSTEAD_OF_NUMBER[call[1]].format(n=size if size.isidentifier() else f"({size})")
+    if call[1].startswith("math.log") and _is_whole_logarithm(code):
+        instead = WHOLE_LOGARITHM
     return f"{strict}write {instead} at {frame}: {call[1]} takes {size} as a plain number: {code}"
