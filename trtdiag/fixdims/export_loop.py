@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from re import findall
 from time import thread_time
 
 from trtdiag.dims.compare_plans import same_plan
@@ -21,10 +20,10 @@ from trtdiag.fixdims.fix import Reason
 from trtdiag.fixdims.interrupted_exports import opened
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.other_examples import BeforeMoving, OtherExamples
+from trtdiag.fixdims.pinned_dims import held_at_example, pinned_integers
 from trtdiag.fixdims.search_result import SearchResult, joined_proof
 from trtdiag.fixdims.time_budget import UNLIMITED, Allowance
 from trtdiag.symbolic import free_symbols, to_text
-from trtdiag.symbolic.text import in_words
 
 CHOICE_S = 8.0  # for one choice of sizes
 Try = Callable[[Plan, str], "Tried | str"]
@@ -261,7 +260,7 @@ class Search:
     def _respelled(self, plan: Plan, tried: Tried) -> Plan | None:
         """Other words for a plan that is proven and that torch refuses."""
         names = refused_names(tried.message)
-        new = None if tried.unread else respelled(plan, names)
+        new = None if tried.unread or pinned_integers(plan, tried) else respelled(plan, names)
         if new is None:
             return self._pinned(plan, tried, names)
         for site, leaf in new.leaves.items():
@@ -272,24 +271,16 @@ class Search:
         return new
 
     def _pinned(self, plan: Plan, tried: Tried, names: Sequence[str]) -> Plan | None:
-        """The refused dims at their example: a condition is not read, or torch's own algebra contradicts itself."""
-        refused, told = {definition.name for definition in plan.defs} & set(names), set(findall(r"\w+", tried.message))
-        sizes, text = {**self.examples, **plan.sizes}, "torch.export refuses other sizes, in whatever words"
-        held = {s: sizes[s] for s, leaf in plan.leaves.items() if leaf.root in refused and s in sizes}
-        if tried.unread:
-            unread = "; ".join(in_words(guard.text, tried.names) for guard in tried.unread[:2])
-            text = f"torch.export refuses it, and a condition could not be read: {unread}"
-        else:
-            sites = {dim.site for dim, _leaf in dims_in(tried.inputs, plan) if free_symbols(dim.expr) & told}
-            held |= {site: sizes[site] for site in sites if site in sizes}
+        """Integers of which tracing made numbers; else the refused dims at their example."""
+        held = pinned_integers(plan, tried)
+        held = held or held_at_example(plan, tried, names, {**self.examples, **plan.sizes})
         if not held:
             self.found.failure = tried.message
             self.found.notes.append("the sizes satisfy every condition that was read, and torch.export refuses them")
             return None
-        why = Reason(text, tried.unread[0].stack if tried.unread else tried.stack, "torch.export")
-        for site in held:
+        for site, (_size, why) in held.items():
             self.notebook.of(site).because([why])
-        return plan.with_static(held)
+        return plan.with_static({site: size for site, (size, _why) in held.items()})
 
     def _gave_up(self, plan: Plan | None, why: str) -> SearchResult:
         self.found.plan, self.found.confirmed = plan, False

@@ -76,7 +76,7 @@ class Notebook:
     def integers(self, before: Plan, after: Plan) -> None:
         """Note why a Dim of an integer input is written as a hint."""
         for site, leaf in after.leaves.items():
-            if is_integer(site) and leaf != before.leaves.get(site):
+            if is_integer(site) and leaf.kind is not LeafKind.STATIC and leaf != before.leaves.get(site):
                 self.of(site).kind = "hint"
                 why = "torch.export takes no named Dim for an integer input"
                 self.of(site).because([Reason(why, by="torch.export")])

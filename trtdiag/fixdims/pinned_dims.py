@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from re import findall
 
+from trtdiag.dims.dynamic_shapes.nested_form import is_integer
+from trtdiag.dims.facts import GuardOrigin
 from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver_input import asked_range, dims_in
+from trtdiag.fixdims.changes import reason
 from trtdiag.fixdims.export_result import Tried
+from trtdiag.fixdims.fix import Reason
 from trtdiag.grouping import grouped
-from trtdiag.symbolic import Range
+from trtdiag.symbolic import Range, free_symbols
 from trtdiag.symbolic.expr import Num
+from trtdiag.symbolic.text import in_words
 
 MOST_TRIES = 4
 
@@ -115,3 +121,39 @@ def other_sizes(groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[dict[str,
             if group.key in choice:
                 sizes.update(plan.sizes_with(group.sites, choice[group.key]))
         yield sizes
+
+
+def held_at_example(
+    plan: Plan, tried: Tried, names: Collection[str], sizes: Mapping[str, int]
+) -> dict[str, tuple[int, Reason]]:
+    """What torch refuses in whatever words: site -> its size in the example, and why it is held to that.
+
+    A condition is not read, or torch's own algebra contradicts itself.
+
+    Args:
+        plan: What was exported with.
+        tried: The refused export.
+        names: Of the Dims that torch names.
+        sizes: Site -> the example's size.
+    """
+    refused, told = {definition.name for definition in plan.defs} & {*names}, {*findall(r"\w+", tried.message)}
+    text = "torch.export refuses other sizes, in whatever words"
+    sites = {site for site, leaf in plan.leaves.items() if leaf.root in refused}
+    if tried.unread:
+        unread = "; ".join(in_words(guard.text, tried.names) for guard in tried.unread[:2])
+        text = f"torch.export refuses it, and a condition could not be read: {unread}"
+    else:
+        sites |= {dim.site for dim, _leaf in dims_in(tried.inputs, plan) if free_symbols(dim.expr) & told}
+    why = Reason(text, tried.unread[0].stack if tried.unread else tried.stack, "torch.export")
+    return {site: (sizes[site], why) for site in sites if site in sizes}
+
+
+def pinned_integers(plan: Plan, tried: Tried) -> dict[str, tuple[int, Reason]]:
+    """Integers that were asked to vary and of which tracing made a number: site -> that number, and why."""
+    found = {}
+    for pin in tried.pins:
+        leaf = plan.leaves.get(pin.site)
+        if is_integer(pin.site) and leaf is not None and leaf.kind is not LeafKind.STATIC:
+            origin = GuardOrigin.traced("ShapeEnv", pin.stack, pin.op)
+            found[pin.site] = pin.value, reason(f"{pin.site} == {pin.value}", origin)
+    return found

@@ -1,8 +1,8 @@
-"""Input dims that began dynamic and that tracing narrowed to one value, or made equal."""
+"""Input dims, and integers, that began dynamic and that tracing narrowed to one value, or made equal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -15,7 +15,7 @@ from trtdiag.graph.source import Stack
 
 
 def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: GuardStacks | None) -> tuple[Pin, ...]:
-    """Each input dim whose symbol torch replaced by a number, with the guard that did it, to it or to its equal."""
+    """Each input dim, or integer, whose symbol torch replaced by a number, with the guard that did it."""
     if env is None:
         return ()
     sources, guards, by_source = symbol_sources(env), shape_env_guards(env), InputsBySource(inputs)
@@ -23,11 +23,16 @@ def pinned_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: Gua
     causes = {symbol: _cause(guards, symbol, stacks, alone=True) for symbol in numbers}
     pins = []
     for symbol, number in numbers.items():
-        site = by_source.site(sources.get(symbol, ()))
+        site = by_source.site(sources.get(symbol, ())) or _integer(by_source, sources.get(symbol, ()))
         if site is not None:
             cause = causes[symbol] or next(filter(None, map(causes.get, _equal_to(guards, symbol))), None)
             pins.append(Pin(site, number, *(cause or ("",))))
     return tuple(pins)
+
+
+def _integer(by_source: InputsBySource, sources: Iterable[str]) -> str | None:
+    found = next(filter(None, map(by_source.input, sources)), None)
+    return None if found is None or found.dtype is not None else found.name
 
 
 def joined_dims(env: ShapeEnv | None, inputs: Sequence[InputTensor], stacks: GuardStacks | None) -> tuple[Join, ...]:
