@@ -203,14 +203,15 @@ LINES: dict[str, tuple[Plan, Reason, str | None]] = {
     "assertion": (SHORTER, because("h <= 512", "assert x.shape[2] <= 512"), None),
     "table": (
         SHORTER,
-        because("h <= 512", "x = x + self.table[: x.shape[2]]", "aten.slice.Tensor"),
-        "give the table at net.py:7 2160 rows in place of 512: x = x + self.table[: x.shape[2]]",
+        because("h <= 512", "y += table[: x.shape[2]]", "aten.slice.Tensor"),
+        "give the table at net.py:7 rows enough for h = 2160, where it has them up to 512: y += table[: x.shape[2]]",
     ),
     "table below": (
         SHORTER,
         because("h < 513", "self.embedding(positions)", "aten.embedding.default"),
-        "give the table at net.py:7 2160 rows in place of 512: self.embedding(positions)",
+        "give the table at net.py:7 rows enough for h = 2160, where it has them up to 512: self.embedding(positions)",
     ),
+    "slice to the end": (SHORTER, because("h <= 512", "y = x[x.shape[2] - 512 :]", "aten.slice.Tensor"), None),
     "slice for another op": (SHORTER, because("h <= 512", "y = f(x[:, :3])", "aten._fft_r2c.default"), None),
     "rows of cdist": (
         SHORTER,

@@ -21,7 +21,8 @@ _AT_MOST = re.compile(r"(?P<name>\S+) (?:<= (?P<most>\d+)|< (?P<below>\d+))")
 _EQUAL = re.compile(r"(?P<name>\S+) == (?P<value>\d+)(?:: .*)?", re.DOTALL)
 _LOOP = re.compile(r"\brange\(")
 _RESHAPE = re.compile(r"\b(view|reshape|expand|unflatten|view_as|repeat)\(|\baten\.(_unsafe_)?(view|reshape|expand)\b")
-_TABLE = re.compile(r"\[[^\]]*:|\bembedding\b|\bnarrow\(|\bindex_select\b")
+_UP_TO = re.compile(r"\[[^\]]*(?<!:):\s*[^\s,:\]]")  # a slice with an end: one without takes any size
+_TABLE = re.compile(rf"{_UP_TO.pattern}|\bembedding\b|\bnarrow\(|\bindex_select\b")
 _TABLE_OP = re.compile(r"aten\.(slice|embedding|narrow|index)")
 # What torch offers beside a call that asks for sizes (torch 2.13, ATen/native/Pooling.cpp and Distance.cpp).
 _OTHER_FORM = {
@@ -246,9 +247,12 @@ def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> st
     # An op that is known says more than its line, where other calls may stand, too.
     code = _OF_SIZES.sub("", frame.code)
     table = _TABLE_OP.match(reason.by) if reason.by.startswith("aten.") else _TABLE.search(code)
-    if most >= wanted or table is None or (reason.by in _BY_SLICE and _FROM_BEHIND.search(code)):
+    to_its_end = _FROM_BEHIND.search(code) or (_SLICE.search(code) and not _UP_TO.search(code))
+    if most >= wanted or table is None or (reason.by in _BY_SLICE and to_its_end):
         return None
-    return f"give the table at {frame} {wanted} rows in place of {most}: {frame.code.strip()}"
+    # How many rows these are the table decides: of 2n - 1 for n positions, 1023 are enough for 512.
+    words = f"give the table at {frame} rows enough for {match['name']} = {wanted}, where it has them up to {most}"
+    return f"{words}: {frame.code.strip()}"
 
 
 def _causes(change: Change) -> list[Reason]:

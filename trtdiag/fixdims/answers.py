@@ -90,6 +90,7 @@ def answer_of(
         said = f"the model {last.escapes[0].how}, which no guard of torch.export says, and {last.on_data.unseen}"
         proof = Proof(ProofKind.NONE, found.proof.checked, said)
         notes = (*notes, *_escapes(last))
+    notes = (*notes, *(() if last is None else last.on_data.at_zero))
     ranks = {tensor.name: len(tensor.dims) for tensor in (found.last.inputs if found.last else ())}
     spelled = spell(asked if found.plan is None else found.plan, structure)
     tried = confirmation(found, refused, unlike, assumed=bool(checks))

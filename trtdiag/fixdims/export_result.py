@@ -39,7 +39,8 @@ class OnData:
     """What the program said to tensors: its runs, or why there are none; ``failed`` where it fails at its example.
 
     ``unlike`` says what it gives in the place of what its model does, at the example already; ``unseen``, at how many
-    sizes the two were not compared, where the model asks of sizes what torch guards nowhere.
+    sizes the two were not compared, where the model asks of sizes what torch guards nowhere; ``at_zero``, what it gives
+    of a size of 0 that its model does not.
     """
 
     runs: tuple[Run, ...] = ()
@@ -47,6 +48,7 @@ class OnData:
     failed: bool = False
     unlike: str = ""
     unseen: str = ""
+    at_zero: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

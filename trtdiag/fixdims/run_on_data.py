@@ -12,6 +12,7 @@ from trtdiag.dims.facts import AskedByOp, GuardOrigin
 from trtdiag.dims.plan import Plan
 from trtdiag.dims.solver_input import dims_in, from_data, system_of
 from trtdiag.dims.unequal_points import Point, UnequalPoints
+from trtdiag.fixdims.at_zero import unlike_at_zero
 from trtdiag.fixdims.export_result import OnData, Run, Tried
 from trtdiag.frontend.factory import Recipe
 from trtdiag.frontend.failing_op import Failing
@@ -62,7 +63,8 @@ def run_on_data(
     search.run()
     if tried.escapes and not first:
         unseen = search.unseen_of_model()
-    on_data = OnData(tuple(search.runs), search.unrun, unlike=runner.unlike, unseen=unseen)
+    at_zero = tuple(unlike_at_zero(runner, tried, plan))
+    on_data = OnData(tuple(search.runs), search.unrun, unlike=runner.unlike, unseen=unseen, at_zero=at_zero)
     return replace(tried, on_data=on_data, conditions={**tried.conditions, **search.found})
 
 
@@ -73,6 +75,8 @@ class _Search:
         self._box = system.box
         self._conditions = [*(c for c in tried.conditions if not from_data(c, system.box)), *system.asked]
         self._fixed = {int(d.expr.value) for t in tried.inputs for d in t.dims if isinstance(d.expr, Num)}
+        example = {symbol: tried.hints[symbol] for symbol in self._box if symbol in tried.hints}
+        self._example = example if example.keys() == self._box.keys() else None
         self.found: dict[Condition, GuardOrigin] = {}
         self.runs: list[Run] = []
         self.unrun = ""
@@ -111,8 +115,10 @@ class _Search:
 
         Of sizes of 0 and 1 that is mended before, and what is refused between the ends has no end.
         """
-        example = {symbol: self._tried.hints[symbol] for symbol in self._box if symbol in self._tried.hints}
-        for corner in self._tried.corners if example.keys() == self._box.keys() else ():
+        example = self._example
+        if example is None:
+            return
+        for corner in self._tried.corners:
             at_ends = all(value in (self._box[s].min, self._box[s].max) for s, value in corner.point.items())
             if corner.refusal and at_ends and {0, 1}.isdisjoint(corner.point.values()) and not self.found:
                 self._bounded(example, dict(corner.point), Ran(RunOutcome.REFUSED), self._on_shapes)
@@ -186,6 +192,9 @@ class _Search:
         if all(self._runner.run(each).outcome is RunOutcome.PASSED for each in larger):
             for each in larger[:1]:
                 self._bounded(each, point, ran)
+        asking = {symbol for dims in ran.failing.dims for dim in dims for symbol in free_symbols(dim)}
+        if not larger and len(asking) == 1 and self._example is not None:  # it is no matter of two sizes
+            self._ended(self._choice(), self._example, point, asking.pop(), self._runner.run)
         return len(self.found) > before
 
     def _equations(self, point: Point, ran: Ran) -> tuple[Condition, ...]:
