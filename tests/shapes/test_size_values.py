@@ -62,6 +62,11 @@ def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x.index_copy(0, torch.arange(y.shape[0]) + 2, y)
 
 
+def by_pairs(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    behind = torch.div(torch.arange(y.shape[0]) + 4, 3, rounding_mode="floor")
+    return x[torch.arange(x.shape[0]) // 2 + 2][:1] + y[behind][:1]
+
+
 def exported(forward: Forward) -> torch.export.ExportedProgram:
     class Model(nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -94,6 +99,7 @@ CASES = (
     of_a_grid,
     gathered,
     written,
+    by_pairs,
 )
 
 

@@ -12,7 +12,7 @@ from torch.fx import Node
 from trtdiag.graph.operators import INTEGERS, OpOverload
 from trtdiag.graph.values import NodeReader, TensorValue
 from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
-from trtdiag.symbolic import INT64_MAX, Expr, Num, add, maximum, minimum, mul, neg, sub
+from trtdiag.symbolic import INT64_MAX, Expr, Num, add, floordiv, maximum, minimum, mul, neg, sub
 
 Ends = tuple[Expr, Expr]
 """The least value and the greatest, of a tensor with elements."""
@@ -151,6 +151,14 @@ def _product(ends: _Ends, call: OpCall) -> Ends | None:
     return mul(left[0], factor), mul(left[1], factor)
 
 
+def _quotient(ends: _Ends, call: OpCall) -> Ends | None:
+    left, (divisor, most) = ends.both(call)
+    down = bare_name(call.op) == "floor_divide" or call.given("rounding_mode") == "floor"
+    if not down or not isinstance(divisor, Num) or divisor != most or divisor.value < 1:
+        return None
+    return floordiv(left[0], divisor), floordiv(left[1], divisor)
+
+
 def _clamped(ends: _Ends, call: OpCall) -> Ends:
     found = ends.given(call.given("self"))
     for name, within in (("min", maximum), ("max", minimum)):
@@ -173,6 +181,8 @@ _COUNTED: dict[str, Callable[[_Ends, OpCall], Ends | None]] = {
     "add": _sum(1),
     "sub": _sum(-1),
     "mul": _product,
+    "div": _quotient,
+    "floor_divide": _quotient,
     "clamp": _clamped,
     "clamp_min": _clamped,
     "clamp_max": _clamped,
