@@ -94,6 +94,20 @@ def test_a_program_without_an_upper_bound_is_asked_for_one_and_none_is_invented(
     assert "# give it max=" in fix.code
 
 
+class AfterAQuarter(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[x.shape[0] // 4 :]
+
+
+def test_a_program_that_takes_what_it_was_asked_is_the_answer_itself() -> None:
+    """It was exported again with Dims in place of its hints, which torch refuses: --apply saved nothing."""
+    exported = export(AfterAQuarter(), (torch.randn(7, 4),), dynamic_shapes=({0: Dim.DYNAMIC(min=2, max=13)},))
+    fix = fix_dims(exported)
+    assert fix.outcome is Outcome.UNCHANGED
+    assert fix.proven
+    assert fix.program is exported
+
+
 def test_a_text_needs_no_model() -> None:
     fix = fix_dims(TEXT)
     assert fix.source == "text"

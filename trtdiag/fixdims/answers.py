@@ -106,6 +106,8 @@ def answer_of(
     # The export without changes is the user's own, words included.
     own = outcome is Outcome.UNCHANGED and recipe.dynamic_shapes is not None
     final = replace(used, dynamic_shapes=recipe.dynamic_shapes) if own else used
+    # A program that takes what it was asked is the answer itself: its Dims may have been hints, which say more.
+    known = source.program.exported if isinstance(source, ProgramSource) and outcome is Outcome.UNCHANGED else None
     return replace(
         fix,
         outcome=outcome,
@@ -115,7 +117,7 @@ def answer_of(
         notes=(*fix.notes, *notes),
         args=final.args,
         kwargs=final.kwargs,
-        make_program=lambda: exported_alone(final),
+        make_program=lambda: known or exported_alone(final),
     )
 
 
