@@ -352,39 +352,3 @@ def test_a_check_that_the_model_does_not_have_yet_ends_no_range() -> None:
     assert fix.plan.defs[0].range.min == 4  # of fewer numbers no more than 3 are positive
     (change,) = fix.changes
     assert not any("u0" in reason.text for reason in change.why)
-
-
-class ManyPositive(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        found = x.gt(0).nonzero().squeeze(1)
-        torch._check(found.shape[0] > 6)
-        return found * 2
-
-
-def test_a_check_of_more_than_sizes_let_there_be_ends_the_range() -> None:
-    """Sizes of 1 were left out for it, and 2 were refused then: nothing was proven."""
-    fix = fix_dims(ManyPositive(), (torch.ones(12),), dynamic_shapes=({0: Dim("n", min=1, max=40)},))
-    assert fix.proven
-    assert fix.plan.defs[0].range.min == 7
-    (change,) = fix.changes
-    (line,) = {reason.stack.best.code for reason in change.why if reason.stack.best is not None}
-    assert "nonzero()" in line
-    program = fix.program.module()
-    for size in (7, 8, 31, 40):
-        assert program(torch.ones(size)).tolist() == [2 * index for index in range(size)]
-
-
-class SmallOnes(torch.nn.Module):
-    """Indices from 2 on into as many rows as there are beyond the first three of seven."""
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        rows = x[x.shape[0] - 7 :]
-        return rows[torch.arange(rows.shape[0]) // 3 + 2] * y.sum()
-
-
-def test_a_range_whose_greatest_size_is_the_examples_is_ended_from_there() -> None:
-    """No sizes beyond the example's are left, which show what an op asks: nothing was proven."""
-    n, m = Dim("n", min=1, max=13), Dim("m", min=1, max=9)
-    fix = fix_dims(SmallOnes(), (torch.rand(3, 2), torch.rand(7)), dynamic_shapes=({0: n}, {0: m}))
-    assert fix.proven
-    assert fix.dynamic_shapes[0] == {0: 3}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations, pairwise
 
 from torch.export import ExportedProgram
 
@@ -14,22 +14,22 @@ from trtdiag.dims.solver_input import dims_in, from_data, system_of
 from trtdiag.dims.unequal_points import Point, UnequalPoints
 from trtdiag.fixdims.at_zero import unlike_at_zero
 from trtdiag.fixdims.export_result import OnData, Run, Tried
+from trtdiag.fixdims.guessed_sizes import between_ends, guesses
 from trtdiag.frontend.factory import Recipe
-from trtdiag.frontend.failing_op import Failing
 from trtdiag.frontend.fake_run import FailsAtExampleError, NotRunnableError
 from trtdiag.frontend.real_run import Ran, RealRunner, RunOutcome
-from trtdiag.symbolic import compare, evaluate, free_symbols
-from trtdiag.symbolic.expr import Condition, Expr, Num, Relation, Sym
+from trtdiag.symbolic import compare, free_symbols
+from trtdiag.symbolic.expr import Condition, Num, Relation, Sym
 
 MOST_GUESSES = 24
 """Equations that are tried for one refusal.  Own choice: an op has few dims that differ."""
-MOST_EQUAL = 4
-"""Dims of one op that must be equal: queries have a mask, keys and values beside them."""
 MOST_EQUATIONS = 24
 """Found for one program: a cache of 12 layers declares keys and values of each apart."""
 MOST_COMPARED = 256
 """Sets of sizes at which a model is compared that asks of sizes what torch guards nowhere.  Own choice: small models
 need a second for as many."""
+SECONDS_BETWEEN = 1.0
+"""For a look at sizes between those of which an end was found.  Own choice: small models take a hundred."""
 HALVINGS = 8
 """Of the way from sizes that are too large back to the smallest."""
 
@@ -183,23 +183,25 @@ class _Search:
             self.found.update(dict.fromkeys(equations, _origin(refused[0], refused[1], "equal")))
 
     def _too_small(self, point: Point, ran: Ran) -> bool:
-        """Whether unequal sizes beyond the example's are taken, and bounds were found that leave out ``point``.
+        """Whether bounds were found that leave out ``point``.
 
-        Indices that are numbers of the model (``x[:, [0, 3]]``) ask for a size, and for none that is equal to another.
+        Those of an op that one size alone goes into are looked for from the example on.  Else sizes beyond the
+        example's are run, which are unequal: where they are taken, it is no matter of two sizes that must be equal.
+        Indices that are numbers of the model (``x[:, [0, 3]]``) ask for a size so.
         """
-        before, example = len(self.found), max(self._tried.hints.values(), default=1)
-        larger = list(self._choice().unequal(example))
+        before = len(self.found)
+        asking = {symbol for dims in ran.failing.dims for dim in dims for symbol in free_symbols(dim)}
+        if len(asking) == 1 and self._example is not None:
+            return self._ended(self._choice(), self._example, point, asking.pop(), self._runner.run)
+        larger = list(self._choice().unequal(max(self._tried.hints.values(), default=1)))
         if all(self._runner.run(each).outcome is RunOutcome.PASSED for each in larger):
             for each in larger[:1]:
                 self._bounded(each, point, ran)
-        asking = {symbol for dims in ran.failing.dims for dim in dims for symbol in free_symbols(dim)}
-        if not larger and len(asking) == 1 and self._example is not None:  # it is no matter of two sizes
-            self._ended(self._choice(), self._example, point, asking.pop(), self._runner.run)
         return len(self.found) > before
 
     def _equations(self, point: Point, ran: Ran) -> tuple[Condition, ...]:
         """What makes dims of the op that failed equal, such that it takes other sizes, or fails later."""
-        for number, guess in enumerate(_guesses(ran.failing, point)):
+        for number, guess in enumerate(guesses(ran.failing, point)):
             if number >= MOST_GUESSES or self._runner.out_of_time:
                 return ()
             if self._helps(guess, ran.failing.node):
@@ -252,9 +254,25 @@ class _Search:
             else:
                 return True
         upper = refused > taken
+        if not self._in_one_piece(choice, base, symbol, run):
+            return False
         condition = compare(Relation.LE if upper else Relation.GE, Sym(symbol), taken)
         self.found[condition] = _origin(*first, "no more" if upper else "no less")
         return True
+
+    def _in_one_piece(self, choice: UnequalPoints, base: Point, symbol: str, run: Callable[[Point], Ran]) -> bool:
+        """Whether none of a symbol's sizes is refused between two that are taken, as far as there is time to look."""
+        deadline = time.monotonic() + SECONDS_BETWEEN
+        range_ = self._box[symbol]
+        taken, refused = [base[symbol]], []
+        for value in between_ends(range_, base[symbol]):
+            moved = choice.moved(base, symbol, value)
+            if moved is None or time.monotonic() > deadline:
+                continue
+            outcome = run(moved).outcome
+            taken += [value] if outcome is RunOutcome.PASSED else []
+            refused += [value] if outcome is RunOutcome.REFUSED else []
+        return not any(min(taken) < value < max(taken) for value in refused)
 
     def _noted(self, point: Point) -> Ran:
         ran = self._runner.run(point)
@@ -274,18 +292,3 @@ def _origin(point: Point, ran: Ran, how: str) -> GuardOrigin:
     failing = ran.failing
     asked = AskedByOp("sizes of its inputs", how, point, ran.words)
     return GuardOrigin(("run",), failing.stack, False, failing.op or None, failing.node or None, asked)
-
-
-def _guesses(failing: Failing, point: Point) -> Iterator[tuple[Condition, ...]]:
-    """Equations between dims of the op's tensors that differ: between two first, those of one place, from the last."""
-    places: dict[Expr, int] = {}
-    for dims in failing.dims:
-        for place, dim in enumerate(reversed(dims)):
-            places[dim] = min(place, places.get(dim, place))
-    known = [dim for dim in places if free_symbols(dim) <= point.keys()]
-    for count in range(2, min(len(known), MOST_EQUAL) + 1):
-        groups = [
-            group for group in combinations(known, count) if len({evaluate(dim, point) for dim in group}) == count
-        ]
-        for group in sorted(groups, key=lambda group: len({places[dim] for dim in group})):
-            yield tuple(compare(Relation.EQ, one, other) for one, other in pairwise(group))
