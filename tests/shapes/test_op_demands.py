@@ -139,6 +139,8 @@ CASES: list[tuple[OpOverload, tuple[Any, ...]]] = [
     (aten.unfold.default, (T("ab"), 1, 3, 1)),
     (aten.reflection_pad1d.default, (T("1ab"), [2, 1])),
     (aten.pad.default, (T("1ab"), [2, 3], "circular")),
+    (aten.pad.default, (T("1ab"), [3, -3], "constant")),
+    (aten.constant_pad_nd.default, (T("1ab"), [-1, -2, 4, -2], 0.5)),
 ]  # fmt: skip
 
 

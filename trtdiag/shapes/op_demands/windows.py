@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from trtdiag.shapes.op_call import OpCall, UnreadableError, bare_name
 from trtdiag.shapes.op_demands.registry import asks
 from trtdiag.shapes.shape_constraints import Demands, at_most, equal
-from trtdiag.symbolic import Expr, Num, add, mul
+from trtdiag.symbolic import Expr, Num, add, maximum, mul, neg
 
 
 @asks("conv1d", "conv2d", "conv3d", "convolution", "_convolution", "cudnn_convolution", "mkldnn_convolution")
@@ -72,10 +72,23 @@ def reflection_pad(call: OpCall) -> Demands:
 
 @asks("pad")
 def pad(call: OpCall) -> Demands:
-    """The same, and circular padding turns once at most."""
+    """The same, circular padding turns once at most, and there is what a negative amount cuts off."""
     mode = call.given("mode")
     if mode in ("reflect", "circular"):
         yield from _padded(call, call.sizes("pad"), int(mode == "reflect"))
+    elif mode == "constant":
+        yield from constant_pad(call)
+
+
+@asks("constant_pad_nd")
+def constant_pad(call: OpCall) -> Demands:
+    """There is what negative amounts cut off, before anything is added at the other end."""
+    given, amounts = call.shape("self"), call.sizes("pad")
+    if len(amounts) > 2 * len(given):
+        raise UnreadableError("pad")
+    for place in range(0, len(amounts), 2):
+        cut = add(*(maximum(neg(amount), Num(0)) for amount in amounts[place : place + 2]))
+        yield from at_most(cut, given[-1 - place // 2], "what is cut off and the dim")
 
 
 def _padded(call: OpCall, amounts: Sequence[Expr], beyond: int) -> Demands:
