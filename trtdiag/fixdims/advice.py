@@ -250,7 +250,6 @@ def _larger_table(reason: Reason, frame: Frame, before: Leaf, asked: Plan) -> st
     to_its_end = _FROM_BEHIND.search(code) or (_SLICE.search(code) and not _UP_TO.search(code))
     if most >= wanted or table is None or (reason.by in _BY_SLICE and to_its_end):
         return None
-    # How many rows these are the table decides: of 2n - 1 for n positions, 1023 are enough for 512.
     words = f"give the table at {frame} rows enough for {match['name']} = {wanted}, where it has them up to {most}"
     return f"{words}: {frame.code.strip()}"
 
@@ -274,7 +273,8 @@ def _of_several(text: str) -> bool:
 
 
 def _left(change: Change, frame: Frame) -> str:
-    others = [reason.text for reason in _causes(change) if _asking(reason) != frame]
+    # What torch.export asks by itself is of how a size is spelled.
+    others = [r.text for r in _causes(change) if r.by != "torch.export" and _asking(r) != frame]
     return f"the other conditions remain: {'; '.join(others[:2])}" if others else ""
 
 
