@@ -20,6 +20,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from trtdiag.errors import CaptureError
 from trtdiag.frontend.failed_export import export_failure, failed_env, partial_graphs_as_warnings
 from trtdiag.frontend.guard_stacks import GuardStacks, recording
+from trtdiag.frontend.merged_inputs import given_apart
 from trtdiag.frontend.program import ExportFailure
 from trtdiag.frontend.user_code import imported, imported_file, refuse_torchscript, users_code
 from trtdiag.options import Progress
@@ -40,6 +41,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         refuse_torchscript(self.module)
+        vars(self).update(given_apart(args=self.args, kwargs=self.kwargs))  # a tensor that is given twice
 
     def parameter_names(self) -> list[str]:
         """The name of each positional argument, ``*`` for those of ``*args``, then of each keyword."""
@@ -192,8 +194,7 @@ def recipe_of(made: Any, label: str) -> Recipe:
         if isinstance(made, torch.nn.Module):
             form += "; or say what to export the module with: --inputs NAME=SIZES, for example x=1..8x3x224x224"
         raise _wrong_result(f"{label!r} did not give what can be exported", f"it gave {given}", form)
-    kwargs = parts[2] if len(parts) > 2 else None
-    spec = parts[3] if len(parts) > 3 else None
+    kwargs, spec = [*parts[2:], None, None][:2]
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise _wrong_result(
             f"{label!r} gave {one_of_type(kwargs)} for kwargs",
@@ -228,10 +229,8 @@ def _wrong_result(what: str, because: str, fix: str) -> CaptureError:
 
 def _holds_dims(part: Any) -> bool:
     """Whether dims stand in it, by which dynamic shapes are known; no model takes them as arguments."""
-    if isinstance(part, Mapping):
-        return any(map(_holds_dims, part.values()))
-    if isinstance(part, (list, tuple)):
-        return any(map(_holds_dims, part))
+    if isinstance(part, (Mapping, list, tuple)):
+        return any(map(_holds_dims, part.values() if isinstance(part, Mapping) else part))
     return isinstance(part, (Dim, type(Dim.AUTO)))
 
 
