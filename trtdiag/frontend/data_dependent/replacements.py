@@ -46,6 +46,53 @@ def open_number(frame: Frame, kind: str = "int") -> str:
     return f"{text if one else f'({text})'}.item()  # in place of {kind}({text})"
 
 
+def left_open(frame: Frame, running: Iterable[FrameType]) -> tuple[str, str]:
+    """What leaves a number of a tensor open in a line that makes a constant of it, and why; both empty where none does.
+
+    Args:
+        frame: The line.
+        running: The functions of the model; the one with that line knows which of its variables are tensors.
+    """
+    if code := open_number(frame):
+        return code, "int() makes a constant of it, .item() leaves it open"
+    if code := _open_write(frame, running):
+        return code, "a write takes a number for its index, and a tensor with a dim as it is"
+    return "", ""
+
+
+def _open_write(frame: Frame, running: Iterable[FrameType]) -> str:
+    """The one write of a line at an index that may be a tensor without a dim, with one; empty where there is none."""
+    writes = [
+        (node, target)
+        for node in syntax_nodes(frame.file)
+        if isinstance(node, ast.Assign | ast.AugAssign)
+        and node.lineno <= frame.line <= (node.end_lineno or node.lineno)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Subscript)
+    ]
+    if len(writes) != 1:
+        return ""
+    (node, target), *_ = writes
+    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    here = [f.f_locals for f in running if (f.f_code.co_filename, f.f_code.co_name) == (frame.file, frame.function)]
+    places = [part for part in parts if not isinstance(part, ast.Slice | ast.Constant) and _may_be_tensor(part, *here)]
+    if len(places) != 1:
+        return ""
+    was, index = ast.unparse(node), ast.unparse(places[0])
+    given = [ast.parse(f"({index})[None]", mode="eval").body if part is places[0] else part for part in parts]
+    into = ", ".join(ast.unparse(part) for part in given)
+    sign = "=" if isinstance(node, ast.Assign) else f"{was.removeprefix(ast.unparse(target)).split('=')[0].strip()}="
+    return f"{ast.unparse(target.value)}[{into}] {sign} ...  # in place of {was}; what is written has a dim of 1 there"
+
+
+def _may_be_tensor(node: ast.expr, *names: Mapping[str, Any]) -> bool:
+    """Whether it is a tensor without a dim, as far as is known."""
+    if not isinstance(node, ast.Name):
+        return True
+    known = [each[node.id] for each in names if node.id in each]
+    return all(isinstance(value, torch.Tensor) and not value.dim() for value in known)
+
+
 def open_quotient(frame: Frame, running: Iterable[FrameType]) -> str:
     """What is a size in the place of the one ``torch.div`` of a size in a statement; empty where there is none.
 

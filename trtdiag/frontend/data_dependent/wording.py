@@ -18,7 +18,7 @@ from trtdiag.frontend.data_dependent.replacements import (
     asked_for_number,
     causal_argument,
     in_while,
-    open_number,
+    left_open,
     open_quotient,
 )
 from trtdiag.frontend.guard_stacks import running_op, with_code
@@ -123,12 +123,12 @@ def worded_check(
     origin = naming_line(made)
     quotient = "" if origin is None else open_quotient(origin, frames)
     asking = where.frames[-1] if where.frames and place is not None else None
-    as_open = "" if asking is None or not (number and undecided.expr.is_Symbol) else open_number(asking)
+    as_open, why = left_open(asking, frames) if asking and number and undecided.expr.is_Symbol else ("", "")
     if quotient and origin is not None:
         code, place, named = quotient, before(origin), None
         told, pins = ["torch.div makes a tensor of the size: torch.export takes that for data"], False
     elif as_open:
-        told = [*_values_said(of_data, known, names, truth), "int() makes a constant of it, .item() leaves it open"]
+        told = [*_values_said(of_data, known, names, truth), why]
         told.append(f"where Python needs a number all the same, {code.partition('  #')[0]} pins it to the example's")
         if asking is not None and asking.package is not None:
             told.append(f"or call {asking.package} with the number, where it takes one (as dim_size)")
