@@ -152,6 +152,21 @@ def taken_sizes(conditions: Mapping[Condition, GuardOrigin]) -> dict[str, Condit
     }
 
 
+def made_number(text: str, origin: GuardOrigin) -> str | None:
+    """What to write where a call, a loop or a recurrent layer makes a number of a size; ``None`` where none does.
+
+    The line itself is not repeated.
+
+    Args:
+        text: What holds of the size then, in the user's names (``trunc(n / 2) == 4``).
+        origin: Where from.
+    """
+    told, frame = reason(text, origin), origin.stack.best
+    asking = frame if frame is None else frame.inside or frame
+    found = None if asking is None else no_length(told, asking) or no_number(told, asking)
+    return None if found is None or asking is None else found.removesuffix(f": {asking.code.strip()}")
+
+
 def no_length(reason: Reason, frame: Frame) -> str | None:
     """What to do with a loop or a recurrent layer, of which torch.export makes as many steps as the example has."""
     match = _IS_NUMBER.fullmatch(reason.text)

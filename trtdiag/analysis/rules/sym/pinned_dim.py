@@ -58,8 +58,11 @@ def _declared(pin: Pinned) -> str:
 def _fix(pin: Pinned) -> Fix:
     if pin.value in (0, 1):
         return Fix(f"export again with an example whose {pin.site} is 2 or more", Applicability.SAFE)
+    from trtdiag.fixdims.plain_numbers import made_number  # few programs need it
+
+    instead = made_number(f"{pin.declared or pin.site} == {pin.value}", pin.origin)
     return Fix(
-        f"declare {pin.site} static, or change the line that needs it to be {pin.value}",
+        f"declare {pin.site} static, or {instead or f'change the line that needs it to be {pin.value}'}",
         Applicability.SAFE,
         _static(pin),
     )
