@@ -17,6 +17,7 @@ from torch.fx.experimental import symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _traceback
+from torch.utils._sympy import interp, value_ranges
 from torch.utils._sympy.functions import FloorDiv, Mod
 
 from trtdiag.frontend.quick_sizes import quick_sizes
@@ -66,6 +67,8 @@ def test_the_shorter_steps_are_taken_and_taken_back() -> None:
         (SIMPLIFY, "simplify"),
         (sympy.Basic, "atoms"),
         (symbolic_shapes, "safe_expand"),
+        (symbolic_shapes, "_fast_expand"),
+        (value_ranges, "sympy_interp"),
     ]
     before = [vars(owner)[name] for owner, name in names]
     with suppress(ZeroDivisionError), quick_sizes():
@@ -103,6 +106,47 @@ def test_each_that_asks_for_parts_has_a_set_of_its_own() -> None:
         assert size.atoms(FloorDiv) == {FloorDiv(a + 3, b)}
         assert size.atoms(sympy.Integer) == {sympy.Integer(2), sympy.Integer(3)}
         assert size.atoms() == {a, b, sympy.Integer(2), sympy.Integer(3)}
+
+
+def padded(depth: int) -> Any:
+    """The size of an axis whose windows of 7 are padded, halved so many times."""
+    size: Any = sympy.Symbol("s", integer=True, positive=True)
+    for _ in range(depth):
+        size = FloorDiv(size + 1, 2)
+        size = size + Mod(7 - Mod(size, 7), 7)
+    return (size + 1) * (FloorDiv(size, 7) + 2)
+
+
+def bounded(quick: bool) -> tuple[list[str], int]:
+    """The expanded expressions of padded windows with their ranges, and how many parts were looked at."""
+    found: list[str] = []
+    ranges = {sympy.Symbol("s", integer=True, positive=True): value_ranges.ValueRanges(127, 641)}
+    handler = mock.patch.object(interp, "_run_sympy_handler", wraps=interp._run_sympy_handler)
+    with quick_sizes() if quick else nullcontext(), handler as read:
+        for depth in range(4):
+            size = symbolic_shapes.safe_expand(padded(depth))
+            found += [str(size), str(value_ranges.bound_sympy(size, ranges))]
+            found.append(str(value_ranges.bound_sympy(sympy.Eq(size, 64), ranges)))
+    return found, read.call_count
+
+
+@pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")
+def test_the_parts_of_a_size_are_bounded_once() -> None:
+    symbolic_shapes.safe_expand.cache_clear()
+    plain, often = bounded(quick=False)
+    quick, once = bounded(quick=True)
+    assert quick == plain
+    assert once * 2 < often
+
+
+@pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")
+def test_what_needs_no_expansion_stays_itself() -> None:
+    """Torch makes an expression anew whose parts are others, though equal."""
+    with quick_sizes():
+        for _ in range(2):
+            size = FloorDiv(sympy.Symbol("s", integer=True, positive=True) + 3, 2)
+            assert symbolic_shapes._fast_expand(size) is size
+            assert symbolic_shapes._fast_expand((size + 1) * (size + 2)) == size**2 + 3 * size + 2
 
 
 def told(quick: bool) -> list[object]:

@@ -6,7 +6,8 @@ keeps; and each op's stack is made of new entries for the same lines.  This was 
 
 A quotient of sizes is simplified with each quotient inside of it, and these again for each that they are in: with
 window attention, whose sizes are quotients of quotients, that was half of an export.  And what is known of such sizes
-is expanded again, and walked through for quotients, powers and numbers, whenever another guard comes.
+is expanded again, and walked through for quotients, powers and numbers, whenever another guard comes.  Where windows
+are padded such a quotient stands in its expression dozens of times, and torch expands and bounds each.
 """
 
 from __future__ import annotations
@@ -22,16 +23,19 @@ from unittest import mock
 
 import sympy
 import torch
+from cachetools import LRUCache
 from torch.fx.experimental import recording, symbolic_shapes
 from torch.fx.experimental.sym_node import SymNode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _traceback
+from torch.utils._sympy import interp, value_ranges
 
 from trtdiag.frontend.deferred_sympy import when_sympy_comes
 
 _KNOWN = "2.13."
 """The release whose functions stand below; another is let alone."""
 _MOST_KEPT = 1 << 16
+_SAME = object()
 
 
 @contextmanager
@@ -82,6 +86,8 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield sympy.Basic, "atoms", _atoms()
     # torch keeps 256 of these.
     yield symbolic_shapes, "safe_expand", lru_cache(_MOST_KEPT)(symbolic_shapes.safe_expand.__wrapped__)
+    yield symbolic_shapes, "_fast_expand", _expand()
+    yield value_ranges, "sympy_interp", _range_of
     if not recording.trace_shape_events_log.isEnabledFor(logging.DEBUG):
         yield ShapeEnv, "_create_fx_call_function", _call_maker()
 
@@ -105,6 +111,44 @@ def _atoms() -> Any:
         return set(once(expr, *kinds))
 
     return atoms
+
+
+def _expand() -> Any:
+    """Expands an expression once, those inside of it too: torch's function calls itself by its name in its module."""
+    expand: Any = symbolic_shapes._fast_expand
+    kept: LRUCache[Any, Any] = LRUCache(_MOST_KEPT)
+
+    def expanded(expr: Any) -> Any:
+        found = kept.get(expr)
+        if found is None:
+            found = expand(expr)
+            kept[expr] = _SAME if found is expr else found
+        # What needs none is given back itself, not one that equals it: torch makes an expression with others anew.
+        return expr if found is _SAME else found
+
+    return expanded
+
+
+def _range_of(
+    analysis: Any, env: Any, expr: Any, *, index_dtype: torch.dtype = torch.int64, missing_handler: Any = None
+) -> Any:
+    """The range of an expression, from those of its parts, each looked for once."""
+    known: dict[Any, Any] = {}
+
+    def of(part: Any) -> Any:
+        found = known.get(part)
+        if found is None:
+            if part.args:
+                args = [of(arg) for arg in part.args]
+                found = interp._run_sympy_handler(analysis, args, part, index_dtype=index_dtype)  # type: ignore[no-untyped-call]
+            else:
+                found = interp.sympy_interp(
+                    analysis, env, part, index_dtype=index_dtype, missing_handler=missing_handler
+                )
+            known[part] = found
+        return found
+
+    return of(expr)
 
 
 def _call_maker() -> Any:
