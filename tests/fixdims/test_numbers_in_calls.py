@@ -239,6 +239,7 @@ EIGHTS = plan(DimDef("_h", Range(17, 270)), x_2=dim("_h", 8))
             "torch.istft(...)[..., :length], if length is at most hop_length * (frames - 1), in place of length=...",
         ),
         ("h == 144", "torch.istft(s, 16, window=torch.hann_window(16))", OP, None),
+        ("h == 144", "F.avg_pool2d(F.max_pool2d(y, (2, 2), 2), y.shape[2:])", OP, INSTEAD_OF_NUMBER["avg_pool2d"]),
         ("h == 144", "y = F.max_pool2d(y, y.shape[2:])", OP, "F.adaptive_max_pool2d(x, 1), if the window is all of x,"),
         (
             "h // 2 == 72",

@@ -206,11 +206,12 @@ def test_no_other_example_is_tried_where_a_call_takes_the_number_of_any() -> Non
 
 @each("value", [1, 6])
 def test_an_inner_size_of_1_is_not_what_a_call_takes(value: int) -> None:
-    """torch itself asks for 1, and another example keeps more: a window of 2 stands in the line, not the size."""
-    stack = Stack((Frame("net.py", 7, "forward", "x = F.max_pool2d(x, 2)"),))
-    origin = GuardOrigin(("ShapeEnv",), stack, branch=False)  # the number is made before an op runs: none is named
+    """torch itself asks for 1, and another example keeps more; a window of 2 in the line takes no size at all."""
     condition = compare(Relation.EQ, floordiv(Sym("n"), 2), value)
-    assert taken_of_any_example(condition, origin) is (value == 6)
+    for window, takes in (("rows", value == 6), ("2", False)):
+        stack = Stack((Frame("net.py", 7, "forward", f"x = F.max_pool2d(x, {window})"),))
+        origin = GuardOrigin(("ShapeEnv",), stack, branch=False)  # the number is made before an op runs: none is named
+        assert taken_of_any_example(condition, origin) is takes
 
 
 @each("listed", [True, False])

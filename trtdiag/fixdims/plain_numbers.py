@@ -203,6 +203,7 @@ def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:
         for call in _NUMBER_CALL.finditer(code)
         if (call[1] in _IN_PYTHON or call[1].startswith(("math.", "np."))) is in_python
         and _ONLY_WITH.get(call[1], "") in code
+        and not _windows_of_numbers(call[1], code[call.end() :])
     ]
     if size.startswith("trunc("):  # what int makes of a float
         return next((call for call in calls if call[1] == "int"), None)
@@ -212,6 +213,21 @@ def _taking(size: str, code: str, in_python: bool) -> re.Match[str] | None:
         return outer
     inside = (call for call in calls if _open_at(code[outer.end() : call.start()]))
     return max(inside, key=lambda call: call.start(), default=outer)
+
+
+def _windows_of_numbers(name: str, behind: str) -> bool:
+    """Whether a pool is given numbers alone for its windows: it takes no size."""
+    ends = (place for place in range(len(behind)) if behind[place] == ")" and _open_at(behind[:place]))
+    given = next((behind[:end] for end in ends if not _open_at(behind[: end + 1])), None)
+    if given is None or "_pool" not in name:
+        return False
+    try:
+        call = ast.parse(f"pool({given})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        windows = [*call.args[1:], *(word.value for word in call.keywords)]
+        return bool([ast.literal_eval(each) for each in windows])
+    except (SyntaxError, ValueError):  # no numbers, or not the whole line
+        return False
 
 
 def _open_at(between: str) -> bool:
