@@ -163,6 +163,13 @@ def test_lists_that_go_up_or_down_do_so_at_other_sizes() -> None:
         assert down.tolist() == sorted(down.tolist(), reverse=True)
 
 
+def test_positions_that_end_at_some_other_size_go_on_counting() -> None:
+    inputs = [_input(torch.int64, "n"), _input(torch.float32, "n", "4")]
+    for indices in (None, ()):
+        made, _ = InputMaker(inputs, [torch.arange(5), torch.randn(5, 4)], indices).at({"n": 13})
+        assert made.tolist() == list(range(13))
+
+
 def test_a_list_that_ends_at_a_length_ends_there_at_other_sizes() -> None:
     """As ``cu_seqlens``, or offsets of bags with the last one; of two lengths it is that which is named."""
     items, bounds = torch.arange(12) * 7 % 50, torch.tensor([0, 3, 5, 12])

@@ -185,7 +185,7 @@ def _in_order(
     if bool((steps < 0).any()):
         return made
     made = made.sort().values
-    if end is None and int(example[0]) == 0 < int(steps[-1]):
+    if end is None and int(example[0]) == 0 < int(steps[-1]) and int(steps.max()) > 1:  # positions count by one
         end = min((size for before, size in resized if before == int(example[-1])), default=None)
     if end is not None:
         made = made.clamp(max=end)
