@@ -356,6 +356,7 @@ CROPPED = "y = x[..., : x.shape[-1] // 8 * 8]"
     [
         ("h == 8*(h // 8)", CROPPED, OP, (CONTIGUOUS,), True),
         ("h <= 2*(h // 2)", "return up[..., : x.shape[2]]", "aten.slice.Tensor", (), True),
+        ("h == 8*(h // 8)", "return up.narrow(2, 0, h)", OP, (CONTIGUOUS,), True),
         ("h == 8*(h // 8)", CROPPED, "aten.view.default", (), False),
         ("h <= 512", CROPPED, "aten.slice.Tensor", (), False),
         ("h == 8*(h // 8)", "y = x.contiguous()", OP, (CONTIGUOUS,), False),

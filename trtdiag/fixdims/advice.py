@@ -183,7 +183,7 @@ def _copied_slice(change: Change) -> Alternative | None:
     for reason in change.why:
         frame = _asking(reason)
         code = "" if frame is None else _OF_SIZES.sub("", frame.code)
-        if frame is None or not _SLICE.search(code):
+        if frame is None or not (_SLICE.search(code) or ".narrow(" in code):
             continue
         last, sliced = _FROM_THE_END.findall(code), reason.by in _BY_SLICE or reason.stack.asks_for_layout
         if len(last) == 1 and sliced and _ONE_END.fullmatch(reason.text):
@@ -191,10 +191,10 @@ def _copied_slice(change: Change) -> Alternative | None:
             text = f"write x.index_select(dim, {indices}) in place of the slice x[..., -{last[0]}:] at {frame}"
             why = "torch.export keeps whether the slice took all"
             return Alternative(f"{text}: {why}: {frame.code.strip()}", None, _left(change, frame))
-        if not _BETWEEN_SIZES.fullmatch(reason.text):
-            continue
-        if reason.by == "aten.slice.Tensor" or reason.stack.asks_for_layout:
-            text = f"write x.index_select(dim, torch.arange(n)) in place of the slice x[..., :n] at {frame}"
+        asks = reason.by == "aten.slice.Tensor" or reason.stack.asks_for_layout
+        if asks and _BETWEEN_SIZES.fullmatch(reason.text):
+            was = "x.narrow(dim, 0, n)" if ".narrow(" in code else "the slice x[..., :n]"
+            text = f"write x.index_select(dim, torch.arange(n)) in place of {was} at {frame}"
             why = "torch.export keeps whether the slice took all, for then it lies in memory without gaps"
             left = "; ".join(filter(None, ("sizes at which the slice is empty stay out", _left(change, frame))))
             return Alternative(f"{text}: {why}: {frame.code.strip()}", None, left)
