@@ -34,6 +34,18 @@ def test_torch_reads_one_of_them_alone() -> None:
     assert merged_inputs(capture(torch.export.load(buffer))) == named
 
 
+class Merged(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return (x - y).reshape(x.shape[0] * x.shape[1], -1)
+
+
+def test_sizes_alone_are_no_reading() -> None:
+    """torch takes the sizes of a symbol of the first input that has it."""
+    program = export(Merged(), (X, X), dynamic_shapes=({0: BATCH[0]}, {0: BATCH[0]}))
+    assert any("sym_size" in str(node.target) for node in program.graph.nodes)
+    assert merged_inputs(capture(program)) == (("x", "y"),)
+
+
 def test_what_is_exported_here_reads_all() -> None:
     program = capture((Attention(), GIVEN, {}, DIMS))
     assert merged_inputs(program) == ()

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
+from torch.fx import Node
 
 from trtdiag.frontend.program import Program
+from trtdiag.graph.operators import OF_SIZES, schema_name
 from trtdiag.graph.pytree import flattened, leaves_of, rebuilt
 
 
@@ -18,7 +21,7 @@ def merged_inputs(program: Program) -> tuple[tuple[str, str], ...]:
     examples = leaves_of(exported.example_inputs)
     if len(examples) != len(program.inputs):
         return ()
-    read = {node.name for node in exported.graph.nodes if node.op == "placeholder" and node.users}
+    read = {node.name for node in exported.graph.nodes if node.op == "placeholder" and any(map(_reads, node.users))}
     given = [pair for pair in zip(program.inputs, examples, strict=True) if isinstance(pair[1], torch.Tensor)]
     readers = {id(example): one.name for one, example in given if one.placeholder in read}
     return tuple(
@@ -26,6 +29,11 @@ def merged_inputs(program: Program) -> tuple[tuple[str, str], ...]:
         for one, example in given
         if one.placeholder not in read and id(example) in readers
     )
+
+
+def _reads(user: Node) -> bool:
+    """Whether a call asks for more than the sizes of what it is given."""
+    return not (isinstance(user.target, OpOverload) and schema_name(user.target) in OF_SIZES)
 
 
 def given_apart(**given: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def one_tensor_for_inputs(program: Program) -> Iterator[Hit]:
         Manual: where the inputs are equal in every call the program is right as it is.
 
     Source:
-        example_inputs of the program, and its placeholders without users.
+        example_inputs of the program, and the users of its placeholders.
     """
     for read, unread in grouped((read, unread) for unread, read in merged_inputs(program)).items():
         which, they = joined([told_name(name) for name in unread]), "it was" if len(unread) == 1 else "they were"
@@ -39,7 +39,7 @@ def one_tensor_for_inputs(program: Program) -> Iterator[Hit]:
             f"nothing reads {which}: {they} exported with the tensor that {read} has, and {read} stands for all",
             (
                 Evidence(f"{which} and {read} are one tensor", "the example inputs"),
-                Evidence(f"{which} without users, {read} with some", "the placeholders of the program"),
+                Evidence(f"no more than sizes are taken of {which}", "the users of the program's placeholders"),
             ),
             fix=Fix(f"export with a tensor of its own for each: {unread[0]}.clone()", Applicability.MANUAL),
         )
