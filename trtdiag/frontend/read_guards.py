@@ -20,7 +20,8 @@ from trtdiag.symbolic.ranges import Range
 from trtdiag.symbolic.tree import free_symbols
 
 _MOST_TRIES = 24
-_FLOATS = re.compile(r"\d\.\d|[Ff]loat|[Ss]qrt|TrueDiv|[^/]/[^/]")
+_FLOAT_FUNCTIONS = re.compile(r"[Ff]loat|[Ss]qrt|TrueDiv")
+_FLOATS = re.compile(rf"\d\.\d|{_FLOAT_FUNCTIONS.pattern}|[^/]/[^/]")
 _TRACED_FROM = 2
 
 
@@ -78,13 +79,35 @@ def _read(guard: RawGuard, sites: Sites, example: Mapping[str, int]) -> ReadGuar
         return ReadGuard(guard, None, f"{error.args[0]} is no dim of an input")
     except ExpressionError as error:
         return ReadGuard(guard, None, str(error), _spoken_of(guard, sites))
-    if not _FLOATS.search(str(guard.condition)):
+    if not _computes_in_floats(guard.condition):
         return ReadGuard(guard, condition)
     with suppress(OverflowError):  # torch records what held at the example
         if free_symbols(condition) <= example.keys() and not holds(condition, example):
             why = f"{guard.condition} holds at the example in floats alone, as they are rounded"
             return ReadGuard(guard, None, why, free_symbols(condition))
     return ReadGuard(guard, condition)
+
+
+def _computes_in_floats(condition: object) -> bool:
+    """Whether a guard has numbers that are not whole, or functions that give such."""
+    if not isinstance(condition, sympy.Basic):
+        return _FLOATS.search(str(condition)) is not None
+    waiting, seen = [condition], {condition}  # printing it repeats what stands in it more than once
+    while waiting:
+        part = waiting.pop()
+        whole = part.is_Integer or part.is_Symbol
+        if _FLOAT_FUNCTIONS.search(type(part).__name__) or (not whole and (part.is_Number or _is_division(part))):
+            return True
+        new = {each for each in part.args if each not in seen}
+        seen |= new
+        waiting += new
+    return False
+
+
+def _is_division(part: sympy.Basic) -> bool:
+    """Whether a power is a division or a root."""
+    exponent = part.args[1] if part.is_Pow else None
+    return exponent is not None and exponent.is_Number and not (exponent.is_Integer and int(exponent) >= 0)
 
 
 def _spoken_of(guard: RawGuard, sites: Sites) -> frozenset[str] | None:

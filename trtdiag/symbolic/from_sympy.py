@@ -40,7 +40,9 @@ def from_sympy(expr: Any) -> Expr | Condition:
         ExpressionError: It has no meaning as a size or guard (infinity, a function of real numbers, ...).
     """
     try:
-        result = _node(expr, 0)
+        if _height(expr, {}) > MOST_DEPTH:
+            raise ExpressionError(str(expr), "it is nested too deeply")
+        result = _Reader().node(expr)
     except FunctionError as error:
         raise ExpressionError(str(expr), str(error)) from error
     except RecursionError as error:
@@ -60,45 +62,68 @@ def condition_from_sympy(expr: Any) -> Condition:
     return as_condition(expr, from_sympy(expr))
 
 
-def _node(expr: Any, depth: int) -> Expr | Condition:
-    if depth > MOST_DEPTH:
-        raise ExpressionError(str(expr), "it is nested too deeply")
-    if isinstance(expr, bool):
-        return Truth(expr)
-    if isinstance(expr, int | Fraction):
-        return build.number(expr)
-    name = type(expr).__name__
-    if name in ("BooleanTrue", "BooleanFalse"):
-        return Truth(name == "BooleanTrue")
-    if name in _INFINITIES or name in ("NaN", "ComplexInfinity"):
-        raise FunctionError(f"it computes with {expr}")
-    if getattr(expr, "is_Symbol", False):
-        return Sym(expr.name)
-    if getattr(expr, "is_Rational", False):
-        return build.number(Fraction(int(expr.p), int(expr.q)))
-    if isinstance(expr, float) or getattr(expr, "is_Float", False):
-        return build.number(Fraction(float(expr)))  # sympy 1.14 has no Float.as_integer_ratio; 53 bits are exact
-    if name in RELATIONS:
-        return _relation(RELATIONS[name], expr.args[0], expr.args[1], depth)
-    if name == "Piecewise":
-        return select([(_node(pair.args[0], depth + 1), _node(pair.args[1], depth + 1)) for pair in expr.args])  # type: ignore[misc]
-    if name not in FUNCTIONS:
-        raise FunctionError(f"{'the function ' if getattr(expr, 'args', ()) else ''}{name} has no meaning for sizes")
-    return call_function(name, [_node(arg, depth + 1) for arg in expr.args])
+def _height(expr: Any, known: dict[Any, int]) -> int:
+    """How deep an expression is nested; ``known`` has that of its parts."""
+    parts = getattr(expr, "args", ())
+    if type(expr).__name__ == "Piecewise":
+        parts = [part for pair in parts for part in pair.args]
+    for part in parts:
+        if part not in known:
+            known[part] = _height(part, known)
+    return 1 + max(known[part] for part in parts) if parts else 0
 
 
-def _relation(relation: Relation, left: Any, right: Any, depth: int) -> Condition:
-    for operand, other, seen in ((right, left, relation), (left, right, FLIPPED[relation])):
-        sign = _INFINITIES.get(type(operand).__name__)
-        if sign is not None:
-            if type(other).__name__ in _INFINITIES:
-                raise FunctionError("it compares two infinities")
-            _node(other, depth + 1)
-            return Truth(compare_infinite(seen, sign))
-    first, second = _node(left, depth + 1), _node(right, depth + 1)
-    if is_condition(first) and is_condition(second) and relation in OF_CONDITIONS:
-        return OF_CONDITIONS[relation](first, second)  # type: ignore[arg-type]
-    return call_function(_NAMES[relation], [first, second])  # type: ignore[return-value]
+class _Reader:
+    """Reads one expression, each of its parts once: sizes of padded windows have the same ones dozens of times."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[type, Any], Expr | Condition] = {}
+
+    def node(self, expr: Any) -> Expr | Condition:
+        key = type(expr), expr
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._read(expr)
+        return found
+
+    def _read(self, expr: Any) -> Expr | Condition:
+        if isinstance(expr, bool):
+            return Truth(expr)
+        if isinstance(expr, int | Fraction):
+            return build.number(expr)
+        name = type(expr).__name__
+        if name in ("BooleanTrue", "BooleanFalse"):
+            return Truth(name == "BooleanTrue")
+        if name in _INFINITIES or name in ("NaN", "ComplexInfinity"):
+            raise FunctionError(f"it computes with {expr}")
+        if getattr(expr, "is_Symbol", False):
+            return Sym(expr.name)
+        if getattr(expr, "is_Rational", False):
+            return build.number(Fraction(int(expr.p), int(expr.q)))
+        if isinstance(expr, float) or getattr(expr, "is_Float", False):
+            return build.number(Fraction(float(expr)))  # sympy 1.14 has no Float.as_integer_ratio; 53 bits are exact
+        if name in RELATIONS:
+            return self._relation(RELATIONS[name], expr.args[0], expr.args[1])
+        if name == "Piecewise":
+            return select([(self.node(pair.args[0]), self.node(pair.args[1])) for pair in expr.args])  # type: ignore[misc]
+        if name not in FUNCTIONS:
+            raise FunctionError(
+                f"{'the function ' if getattr(expr, 'args', ()) else ''}{name} has no meaning for sizes"
+            )
+        return call_function(name, [self.node(arg) for arg in expr.args])
+
+    def _relation(self, relation: Relation, left: Any, right: Any) -> Condition:
+        for operand, other, seen in ((right, left, relation), (left, right, FLIPPED[relation])):
+            sign = _INFINITIES.get(type(operand).__name__)
+            if sign is not None:
+                if type(other).__name__ in _INFINITIES:
+                    raise FunctionError("it compares two infinities")
+                self.node(other)
+                return Truth(compare_infinite(seen, sign))
+        first, second = self.node(left), self.node(right)
+        if is_condition(first) and is_condition(second) and relation in OF_CONDITIONS:
+            return OF_CONDITIONS[relation](first, second)  # type: ignore[arg-type]
+        return call_function(_NAMES[relation], [first, second])  # type: ignore[return-value]
 
 
 _NAMES = {relation: name for name, relation in RELATIONS.items()}
