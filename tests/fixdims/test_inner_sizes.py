@@ -96,3 +96,21 @@ def test_a_range_of_which_one_size_is_left_is_a_number() -> None:
     assert fix.dynamic_shapes == ({0: 2},)
     x = torch.randn(2, 3)
     assert torch.equal(fix.program.module()(x), Rest()(x))
+
+
+class FirstOfSome(nn.Module):
+    """As many parts as the example has, of which an even number of rows is asked."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        halves = x.reshape(2, -1).T[:, :1].expand(-1, 4)
+        return torch.split(x, 3)[0], halves
+
+
+def test_an_example_is_not_moved_where_one_size_is_left_all_the_same() -> None:
+    """The answer was 3, with an example of 3, because n % 2 == 0."""
+    fix = fix_dims(FirstOfSome(), (torch.randn(6, 4),), dynamic_shapes=({0: Dim("n", min=1, max=13)},))
+    assert fix.proven
+    assert fix.dynamic_shapes == ({0: 6},)
+    (change,) = fix.changes
+    assert "example" not in change.after
+    assert [reason.text for reason in change.why] == ["(n + 2) // 3 == 2", "n % 2 == 0", "n != 4"]

@@ -111,7 +111,11 @@ class Search:
                 plan, tried = OtherExamples(self).for_pinned(plan, tried)
             step = self._solved(plan, tried)
             if step is None:
-                return self.found
+                given = OtherExamples(self).moved_for_nothing(plan)
+                if given is None:
+                    return self.found
+                plan, tried = given
+                continue
             seen.append(plan)
             if any(same_plan(step, earlier) for earlier in seen):
                 self.found.plan, self.found.confirmed, self.found.failure = step, False, tried.message

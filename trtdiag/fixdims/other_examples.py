@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING
 
+from trtdiag.dims.compare_plans import values_of
+from trtdiag.dims.declare import declared
 from trtdiag.dims.facts import GuardOrigin
-from trtdiag.dims.plan import Plan
+from trtdiag.dims.plan import LeafKind, Plan
 from trtdiag.dims.solver.choose import Chosen
 from trtdiag.dims.solver_input import dims_in, system_of
 from trtdiag.fixdims.branch_advice import only_refuses
 from trtdiag.fixdims.export_result import Tried
 from trtdiag.fixdims.fix import BRANCH, Alternative
+from trtdiag.fixdims.inner_sizes import fixes_inner_size
 from trtdiag.fixdims.notes import Notebook
 from trtdiag.fixdims.pinned_dims import MOST_TRIES, PinnedGroup, group_of, other_sizes, pinned_groups, zero_groups
 from trtdiag.fixdims.plain_numbers import taken_of_any_example, taken_sizes
 from trtdiag.frontend.program import InputDim
-from trtdiag.symbolic import Range, children, compare, free_symbols, is_condition
+from trtdiag.symbolic import Range, compare, free_symbols
 from trtdiag.symbolic.build import affine
-from trtdiag.symbolic.expr import Compare, Condition, Expr, FloorDiv, Mod, Num, Relation, Sym
+from trtdiag.symbolic.expr import Relation, Sym
 
 if TYPE_CHECKING:
     from trtdiag.fixdims.export_loop import Search
@@ -35,8 +38,6 @@ hard-coded resolution, keeps less.
 SPECIALISED = Fraction(1, 4)
 """The same for a dim that keeps less because an inner size was fixed at the example's (a map of 1x1), where the whole
 answer keeps so little that another example may be worth it."""
-LARGEST_SPECIAL = 2
-"""An inner size of 1 is compared with 1, or with 2 from below; torch and models treat no other sizes apart."""
 WORTH_MOVING = 10
 """How many times the combinations another example must keep: the user's own is given up for it."""
 WORTH_UNPINNING = 2
@@ -98,16 +99,38 @@ class OtherExamples:
 
     def moved_back(self, plan: Plan, failed: Tried) -> tuple[Plan, Tried] | None:
         """The try before an example was moved, where exports with the other one stop; no example is moved any more."""
-        search, before = self.search, self.search.before_moving
+        before = self.search.before_moving
         if before is None:
             return None
-        search.before_moving, search.moved_collapsed = None, True
+        moved = ", ".join(f"{s} = {size}" for s, size in _moved(plan, before).items())
+        told = failed.message.strip().partition("\n")[0]
+        self.search.found.notes.append(f"with another example ({moved}) the export fails: {told}")
+        return self._given(before)
+
+    def moved_for_nothing(self, plan: Plan) -> tuple[Plan, Tried] | None:
+        """The try before an example was moved, where each dim that it was moved for has one size in the end."""
+        before = self.search.before_moving
+        if before is None or not self.search.found.confirmed:
+            return None
+        moved = _moved(plan, before)
+        single = bool(moved) and all(plan.leaves[site].kind is LeafKind.STATIC for site in moved)
+        if not single or _combinations(plan) > _combinations(self._declared(before)):
+            return None
+        return self._given(before)
+
+    def _declared(self, before: BeforeMoving) -> Plan:
+        """What the conditions of a try allow, as far as they are known then."""
+        chosen = self.search.chosen(before.tried, system_of(before.tried.inputs, before.plan))
+        if chosen.conflict is not None:
+            return before.plan.with_static(self.search.examples)
+        return declared(chosen, before.tried.inputs, before.plan, self.search.asked)
+
+    def _given(self, before: BeforeMoving) -> tuple[Plan, Tried]:
+        search = self.search
+        search.before_moving, search.moved_collapsed, search.found.confirmed = None, True, False
         search.notebook = search.found.notebook = Notebook(search.notebook.names, search.solving)
         for group in before.groups:
             search.notebook.pinned(group, before.tried, moved=None)
-        moved = ", ".join(f"{s} = {size}" for s, size in plan.sizes.items() if before.plan.sizes.get(s) != size)
-        told = failed.message.strip().partition("\n")[0]
-        search.found.notes.append(f"with another example ({moved}) the export fails: {told}")
         return before.plan, before.tried
 
     def _other_exports(self, groups: Sequence[PinnedGroup], plan: Plan) -> Iterator[tuple[Plan, Tried]]:
@@ -178,7 +201,7 @@ class OtherExamples:
             branches = [c for c in blamed if c in tried.conditions and tried.conditions[c].branch]
             least = min((_kept(s, chosen, box[s].count) for s in symbols if s in box), default=Fraction(1))
             alone = any(_single(s, chosen, box) for s in symbols)
-            fixed = little and least < SPECIALISED and any(_fixes_inner_size(c) for c in blamed)
+            fixed = little and least < SPECIALISED and any(fixes_inner_size(c) for c in blamed)
             if fixed or (alone and blamed) or (least < COLLAPSED and branches):
                 key = leaf.root or dim.site
                 found.setdefault(key, []).append(dim.site)
@@ -188,6 +211,17 @@ class OtherExamples:
             found.setdefault(plan.leaves[site].root or site, []).append(site)
         groups = [group_of(key, [(site, examples[site]) for site in sites], plan) for key, sites in found.items()]
         return [_with_sizes(group, beyond.get(group.key, [])) for group in groups]
+
+
+def _moved(plan: Plan, before: BeforeMoving) -> dict[str, int]:
+    return {site: size for site, size in plan.sizes.items() if before.plan.sizes.get(site) != size}
+
+
+def _combinations(plan: Plan) -> float:
+    """How many combinations of sizes a declaration admits, dims of several left out."""
+    leaves = [plan.leaves[sites[0]] for sites in plan.groups().values()]
+    counts = (values_of(leaf, plan) for leaf in leaves)
+    return prod(inf if values is None or values.count is None else values.count for values in counts)
 
 
 def _tried_less(group: PinnedGroup, tried: Tried) -> PinnedGroup:
@@ -200,31 +234,6 @@ def _of_any_example(group: PinnedGroup, tried: Tried) -> bool:
     pins = [pin for pin in tried.pins if pin.site in group.sites]
     origins = [GuardOrigin.traced("ShapeEnv", pin.stack, pin.op) for pin in pins]
     return not group.by_example and any(taken_of_any_example(number, origin) for origin in origins)
-
-
-def _fixes_inner_size(condition: Condition) -> bool:
-    """Whether a condition holds a rounded quotient of sizes at 0 or 1, or below: ``(h - 1)//32 == 0``.
-
-    Larger numbers are mostly limits of the model (a table of positions), and hold for any example.
-    """
-    if not isinstance(condition, Compare) or condition.relation not in (Relation.EQ, Relation.LE, Relation.LT):
-        return False
-    sides = (condition.left, condition.right)
-    small = any(isinstance(side, Num) and -LARGEST_SPECIAL <= side.value <= LARGEST_SPECIAL for side in sides)
-    return small and any(_rounded(side) for side in sides)
-
-
-def _rounded(part: Expr) -> bool:
-    """Whether there is a quotient, and no remainder: of a remainder no example is better than another."""
-    parts = [part]
-    found = False
-    while parts:
-        here = parts.pop()
-        if isinstance(here, Mod):
-            return False
-        found = found or isinstance(here, FloorDiv)
-        parts += [child for child in children(here) if not is_condition(child)]  # type: ignore[misc]
-    return found
 
 
 def _sizes_beyond(dim: InputDim, size: int, chosen: Chosen, box: Mapping[str, Range]) -> list[int]:
