@@ -66,6 +66,8 @@ def test_the_shorter_steps_are_taken_and_taken_back() -> None:
         (sympy, "simplify"),
         (SIMPLIFY, "simplify"),
         (sympy.Basic, "atoms"),
+        (sympy.Basic, "xreplace"),
+        (sympy.Basic, "_xreplace"),
         (symbolic_shapes, "safe_expand"),
         (symbolic_shapes, "_fast_expand"),
         (value_ranges, "sympy_interp"),
@@ -137,6 +139,25 @@ def test_the_parts_of_a_size_are_bounded_once() -> None:
     quick, once = bounded(quick=True)
     assert quick == plain
     assert once * 2 < often
+
+
+@pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")
+def test_what_stands_for_a_size_is_put_into_each_part_once() -> None:
+    s, t = (sympy.Symbol(name, integer=True, positive=True) for name in "st")
+    size = padded(3)
+    plain = [str(size.xreplace(rule)) for rule in ({s: t + 1}, {s: sympy.Integer(641)}, {t: s}, {})]
+    made = mock.patch.object(FloorDiv, "eval", wraps=FloorDiv.eval)
+    with made as often:
+        size.xreplace({s: 2 * t + 5})
+    rule = {s: t + 1}
+    with quick_sizes():
+        assert [str(size.xreplace(each)) for each in (rule, {s: sympy.Integer(641)}, {t: s}, {})] == plain
+        assert size.xreplace({t: s}) is size
+        rule[s] = sympy.Integer(641)  # the same dict says something else now
+        assert str(size.xreplace(rule)) == plain[1]
+        with mock.patch.object(FloorDiv, "eval", wraps=FloorDiv.eval) as once:
+            size.xreplace({s: 2 * t + 7})
+    assert once.call_count < often.call_count
 
 
 @pytest.mark.skipif(not KNOWN, reason="another release of torch is let alone")

@@ -84,6 +84,9 @@ def _replacements() -> Iterator[tuple[Any, str, Any]]:
     yield SymNode, "maybe_as_int", maybe_as_int
     yield _traceback, "_extract_symbolized_tb", _stack_maker()
     yield sympy.Basic, "atoms", _atoms()
+    within = _Replacing()
+    yield sympy.Basic, "xreplace", lambda expr, rule: within.replaced(expr, rule)
+    yield sympy.Basic, "_xreplace", lambda expr, rule: within.part(expr, rule)
     # torch keeps 256 of these.
     yield symbolic_shapes, "safe_expand", lru_cache(_MOST_KEPT)(symbolic_shapes.safe_expand.__wrapped__)
     yield symbolic_shapes, "_fast_expand", _expand()
@@ -111,6 +114,31 @@ def _atoms() -> Any:
         return set(once(expr, *kinds))
 
     return atoms
+
+
+class _Replacing:
+    """Replaces in each part of an expression once."""
+
+    def __init__(self) -> None:
+        self._part: Any = sympy.Basic._xreplace
+        self._known: dict[Any, tuple[Any, bool]] | None = None
+
+    def replaced(self, expr: Any, rule: Any) -> Any:
+        outer, self._known = self._known, {}  # a rule may have changed since
+        try:
+            return expr._xreplace(rule)[0]
+        finally:
+            self._known = outer
+
+    def part(self, expr: Any, rule: Any) -> tuple[Any, bool]:
+        """What stands for a part, and whether that is another."""
+        known = self._known
+        if known is None or not expr.args:
+            return self._part(expr, rule)  # type: ignore[no-any-return]
+        found = known.get(expr)
+        if found is None:
+            found = known[expr] = self._part(expr, rule)
+        return found if found[1] else (expr, False)
 
 
 def _expand() -> Any:
