@@ -157,8 +157,8 @@ def reason(text: str, origin: GuardOrigin | None, counterexample: str = "") -> R
 
 def smallest_broken(
     condition: Condition, box: Mapping[str, Range], limit_s: float, alone_s: float = 5.0
-) -> Mapping[str, int]:
-    """The smallest sizes in ``box`` that break a condition; empty where there are none, or none was found in time.
+) -> Mapping[str, int] | None:
+    """The smallest sizes in ``box`` that break a condition; ``None`` where none do, empty where that is not known.
 
     Args:
         condition: All of its symbols are in ``box``.
@@ -168,11 +168,14 @@ def smallest_broken(
     """
     symbols = free_symbols(condition)
     if len(symbols) != 1:
-        return check(condition, {s: box[s] for s in symbols}, limit_s=limit_s).counterexample or {}
+        result = check(condition, {s: box[s] for s in symbols}, limit_s=limit_s)
+        return None if result.verdict == "holds" else result.counterexample or {}
     (symbol,) = symbols
     solution = allowed((condition,), symbol, box[symbol], alone_s)
-    least = solution.values.complement().min if solution.proof.proven else None
-    return {} if least is None else {symbol: least}
+    if not solution.proof.proven:
+        return {}
+    least = solution.values.complement().min
+    return None if least is None else {symbol: least}
 
 
 NO_PROOF = Proof(ProofKind.NONE, 0, "nothing was shown")

@@ -51,7 +51,7 @@ class Notebook:
             if symbol in taken:
                 conditions = (taken[symbol], *(each for each in conditions if each != taken[symbol]))
             conditions = _up_to_int(symbol, conditions, tried, system)
-            reasons = [self._reason(c, tried, system, names, dims) for c in conditions[:_MOST_REASONS]]
+            reasons = self._reasons(conditions, tried, system, names, dims)
             for dim in sites:
                 self.of(dim.site).because(reasons)
         for dim in dims:
@@ -93,17 +93,35 @@ class Notebook:
                 names[dim.expr.name] = self.names.get(dim.site, dim.site)
         return names
 
+    def _reasons(
+        self,
+        conditions: Sequence[Condition],
+        tried: Tried,
+        system: System,
+        names: Mapping[str, str],
+        dims: Sequence[InputDim],
+    ) -> list[Reason]:
+        """The first conditions that some asked sizes break, or may; where there are none, the first."""
+        found: list[Reason] = []
+        for condition in conditions[: 2 * _MOST_REASONS]:
+            known = free_symbols(condition) <= system.box.keys() and not self.solving.look()
+            broken = smallest_broken(condition, system.box, _WITNESS_LIMIT_S) if known else {}
+            if broken is not None:
+                found.append(self._reason(condition, broken, tried, system, names, dims))
+            if len(found) == _MOST_REASONS:
+                break
+        return found or [self._reason(each, {}, tried, system, names, dims) for each in conditions[:_MOST_REASONS]]
+
     def _reason(
         self,
         condition: Condition,
+        broken: Mapping[str, int],
         tried: Tried,
         system: System,
         names: Mapping[str, str],
         dims: Sequence[InputDim],
     ) -> Reason:
         origin = None if condition in system.asked else tried.conditions.get(condition)
-        known = free_symbols(condition) <= system.box.keys() and not self.solving.look()
-        broken = smallest_broken(condition, system.box, _WITNESS_LIMIT_S) if known else {}
         sizes = ", ".join(f"{name} = {value}" for name, value in self._sizes(broken, dims).items())
         return reason(to_text(condition, _told_apart(condition, names, dims)), origin, sizes)
 
@@ -113,7 +131,7 @@ class Notebook:
         """What ops ask of this dim together with others: one Dim in the place of two narrows neither range."""
         symbols = free_symbols(dim.expr)
         asked = [c for c, origin in tried.conditions.items() if origin.asked is not None and symbols & free_symbols(c)]
-        return [self._reason(condition, tried, system, names, dims) for condition in asked[:_MOST_REASONS]]
+        return self._reasons(asked, tried, system, names, dims)
 
     def _sizes(self, point: Mapping[str, int], dims: Sequence[InputDim]) -> dict[str, int]:
         """A point over symbols as sizes of dims: a root's value means little to the reader."""

@@ -130,4 +130,4 @@ class _Broken:
         """Empty where there are none, none was found, or the time is over."""
         box = {symbol: self._box.get(symbol, Range(1, None)) for symbol in free_symbols(condition)}
         late, limit_s = thread_time() > self._end, _WITNESS_LIMIT_S
-        return {} if late else smallest_broken(condition, box, limit_s, limit_s)
+        return {} if late else smallest_broken(condition, box, limit_s, limit_s) or {}
