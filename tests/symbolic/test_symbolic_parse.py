@@ -179,7 +179,7 @@ REFUSED = {
     "h in x": "x is no list of numbers",
     "x[h] == 1": "x[h] is no size of an input",
     "x[1:2] == 1": "x[1:2] is no size of an input",
-    "h == 1 or " * 12_000 + "h == 2": "it has",
+    "h == 1 or " * 3000 + "h == 2": "it has",
     "(" * 300 + "h" + ")" * 300 + " == 1": "nested",
     "-" * 2000 + "h == 1": "nested",
     "h" + " // w" * 200 + " == 1": "nested",

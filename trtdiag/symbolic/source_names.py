@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-MOST_CHARACTERS = 100_000
+MOST_CHARACTERS = 20_000
 MOST_DEPTH = 150
 
 
